@@ -1,0 +1,9 @@
+// headwise/harness.hpp - compare two implementations of anything: do they agree, and which is faster?
+//
+// Standard library only; usable without the tensors, without Eigen. In reading order:
+#pragma once
+
+#include <headwise/version.hpp>
+
+#include <headwise/harness/timer.hpp>
+#include <headwise/harness/keep.hpp>
