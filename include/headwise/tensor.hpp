@@ -1,0 +1,307 @@
+// Four-dimensional tensors: a view that costs nothing, an owner, and reproducible random values.
+//
+// The axes are named after their first use, a tensor of queries: b (batch), h (head), l (row), d (depth).
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <new>
+#include <ostream>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <Eigen/Core>
+
+#include <headwise/error.hpp>
+
+namespace headwise {
+
+using shape4 = std::array<std::ptrdiff_t, 4>;    ///< Extents (b, h, l, d), each >= 0.
+using strides4 = std::array<std::ptrdiff_t, 4>;  ///< Steps in elements; 0 repeats, a negative one walks backwards.
+
+namespace detail {
+
+inline std::string text_of(const shape4& values) {
+    std::string text = "(";
+    for (std::size_t axis = 0; axis < 4; ++axis) text += (axis ? ", " : "") + std::to_string(values[axis]);
+    return text + ")";
+}
+
+/// a * b for non-negative factors, or -1 when the product does not fit `ptrdiff_t`.
+constexpr std::ptrdiff_t product_or_negative(std::ptrdiff_t a, std::ptrdiff_t b) noexcept {
+    if (a < 0 || b < 0) return -1;
+    if (b != 0 && a > std::numeric_limits<std::ptrdiff_t>::max() / b) return -1;
+    return a * b;
+}
+
+/// The number of elements of a shape. Refuses negative extents and a size in bytes that overflows `ptrdiff_t`.
+inline std::ptrdiff_t checked_size(const shape4& shape, std::size_t scalar_bytes) {
+    for (const std::ptrdiff_t extent : shape)
+        if (extent < 0) refuse("shape " + text_of(shape) + ": every extent must be >= 0");
+    if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
+    std::ptrdiff_t bytes = static_cast<std::ptrdiff_t>(scalar_bytes);
+    for (const std::ptrdiff_t extent : shape) bytes = product_or_negative(bytes, extent);
+    if (bytes < 0) refuse("shape " + text_of(shape) + ": the size in bytes overflows ptrdiff_t");
+    return bytes / static_cast<std::ptrdiff_t>(scalar_bytes);
+}
+
+constexpr strides4 dense_strides(const shape4& shape) noexcept {
+    // An empty tensor has no element to step to; ones keep the products below from overflowing.
+    const bool empty = shape[0] == 0 || shape[1] == 0 || shape[2] == 0 || shape[3] == 0;
+    if (empty) return {1, 1, 1, 1};
+    return {shape[1] * shape[2] * shape[3], shape[2] * shape[3], shape[3], 1};
+}
+
+}  // namespace detail
+
+/// A non-owning view of a four-dimensional tensor: a pointer, four extents, four strides in elements.
+///
+/// Trivially copyable; pass it by value. Any strides are allowed: a `(b, l, h, d)` buffer seen as `(b, h, l, d)` costs
+/// no copy, stride 0 broadcasts, a negative stride reverses. `data` is the address of element (0,0,0,0) and needs only
+/// the alignment of `Scalar`. A view of `T` converts to a view of `const T`, not the other way round. As with
+/// `std::span`, the constness of the view is not that of its elements.
+template <class Scalar>
+class tensor_view {
+public:
+    using element_type = Scalar;
+    using value_type = std::remove_const_t<Scalar>;
+    using matrix = Eigen::Matrix<value_type, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+    using head_map = Eigen::Map<std::conditional_t<std::is_const_v<Scalar>, const matrix, matrix>, Eigen::Unaligned,
+                                Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>>;
+
+    /// The empty view, shape (0, 0, 0, 0).
+    constexpr tensor_view() noexcept = default;
+
+    /// Dense row-major data. Refuses negative extents, an overflowing size, and a null pointer to a non-empty shape.
+    tensor_view(Scalar* data, const shape4& shape) : tensor_view(data, shape, checked_dense_strides(shape)) {}
+
+    /// Any strides. Refuses the same, and strides whose furthest element lies beyond `ptrdiff_t`.
+    tensor_view(Scalar* data, const shape4& shape, const strides4& strides)
+        : data_(data), shape_(shape), strides_(strides) {
+        const std::ptrdiff_t size = detail::checked_size(shape, sizeof(Scalar));
+        if (size == 0) return;
+        if (data == nullptr) detail::refuse("shape " + detail::text_of(shape) + ": data is null, the shape is not empty");
+        check_reach();
+    }
+
+    /// `T` to `const T`.
+    template <class Other>
+        requires(!std::is_same_v<Other, Scalar> && std::is_same_v<const Other, Scalar>)
+    constexpr tensor_view(const tensor_view<Other>& other) noexcept
+        : data_(other.data()), shape_(other.shape()), strides_(other.strides()) {}
+
+    [[nodiscard]] constexpr Scalar* data() const noexcept { return data_; }
+    [[nodiscard]] constexpr const shape4& shape() const noexcept { return shape_; }
+    [[nodiscard]] constexpr const strides4& strides() const noexcept { return strides_; }
+    [[nodiscard]] constexpr std::ptrdiff_t size() const noexcept {
+        return shape_[0] * shape_[1] * shape_[2] * shape_[3];
+    }
+
+    /// Element (b, h, l, d); indices are not checked.
+    [[nodiscard]] constexpr Scalar& operator()(std::ptrdiff_t b, std::ptrdiff_t h, std::ptrdiff_t l,
+                                               std::ptrdiff_t d) const noexcept {
+        return data_[b * strides_[0] + h * strides_[1] + l * strides_[2] + d * strides_[3]];
+    }
+
+    /// The (l, d) matrix of one head, as an Eigen map over the same memory; indices are not checked.
+    [[nodiscard]] head_map head(std::ptrdiff_t b, std::ptrdiff_t h) const {
+        return head_map(data_ + b * strides_[0] + h * strides_[1], shape_[2], shape_[3], {strides_[2], strides_[3]});
+    }
+
+private:
+    static strides4 checked_dense_strides(const shape4& shape) {
+        detail::checked_size(shape, sizeof(Scalar));
+        return detail::dense_strides(shape);
+    }
+
+    void check_reach() const {
+        constexpr std::ptrdiff_t most = std::numeric_limits<std::ptrdiff_t>::max() / sizeof(Scalar);
+        std::ptrdiff_t reach = 0;
+        for (std::size_t axis = 0; axis < 4; ++axis) {
+            if (shape_[axis] == 1) continue;
+            const std::ptrdiff_t stride = strides_[axis];
+            const std::ptrdiff_t step = stride < -most ? -1 : (stride < 0 ? -stride : stride);
+            const std::ptrdiff_t last = detail::product_or_negative(shape_[axis] - 1, step);
+            if (last < 0 || last > most - reach)
+                detail::refuse("shape " + detail::text_of(shape_) + " with strides " + detail::text_of(strides_) +
+                               ": the furthest element lies beyond ptrdiff_t");
+            reach += last;
+        }
+    }
+
+    Scalar* data_ = nullptr;
+    shape4 shape_{};
+    strides4 strides_{1, 1, 1, 1};
+};
+
+/// Asks `tensor(shape, uninitialized)` for memory whose values are not yet set.
+struct uninitialized_t {};
+inline constexpr uninitialized_t uninitialized{};
+
+/// An owning, dense, row-major tensor, 64-byte aligned (a cache line, an AVX-512 register). A value: copies are deep.
+template <class Scalar>
+class tensor {
+    static_assert(std::is_trivially_copyable_v<Scalar> && !std::is_const_v<Scalar>);
+
+public:
+    using element_type = Scalar;
+    using value_type = Scalar;
+    static constexpr std::size_t alignment = 64;
+
+    tensor() noexcept = default;
+
+    /// All zeros. Refuses negative extents and an overflowing size; `std::bad_alloc` when there is no memory.
+    explicit tensor(const shape4& shape) : tensor(shape, uninitialized) { std::fill_n(data_, size(), Scalar(0)); }
+
+    tensor(const shape4& shape, uninitialized_t) : shape_(shape) {
+        const std::ptrdiff_t size = detail::checked_size(shape, sizeof(Scalar));
+        if (size == 0) return;
+        const std::size_t bytes = static_cast<std::size_t>(size) * sizeof(Scalar);
+        data_ = static_cast<Scalar*>(::operator new(bytes, std::align_val_t{alignment}));
+    }
+
+    tensor(const tensor& other) : tensor(other.shape_, uninitialized) { std::copy_n(other.data_, size(), data_); }
+    tensor(tensor&& other) noexcept { swap(other); }
+    tensor& operator=(tensor other) noexcept {
+        swap(other);
+        return *this;
+    }
+    ~tensor() { ::operator delete(data_, std::align_val_t{alignment}); }
+
+    void swap(tensor& other) noexcept {
+        std::swap(data_, other.data_);
+        std::swap(shape_, other.shape_);
+    }
+
+    [[nodiscard]] Scalar* data() noexcept { return data_; }
+    [[nodiscard]] const Scalar* data() const noexcept { return data_; }
+    [[nodiscard]] const shape4& shape() const noexcept { return shape_; }
+    [[nodiscard]] strides4 strides() const noexcept { return detail::dense_strides(shape_); }
+    [[nodiscard]] std::ptrdiff_t size() const noexcept { return shape_[0] * shape_[1] * shape_[2] * shape_[3]; }
+
+    /// A view of this tensor, valid while the tensor lives and is not moved from; none is given of a temporary.
+    [[nodiscard]] tensor_view<Scalar> view() & { return {data_, shape_}; }
+    [[nodiscard]] tensor_view<const Scalar> view() const& { return {data_, shape_}; }
+    void view() && = delete;
+    void view() const&& = delete;
+
+    operator tensor_view<Scalar>() & { return view(); }
+    operator tensor_view<const Scalar>() const& { return view(); }
+    operator tensor_view<Scalar>() && = delete;
+    operator tensor_view<const Scalar>() const&& = delete;
+
+    [[nodiscard]] Scalar& operator()(std::ptrdiff_t b, std::ptrdiff_t h, std::ptrdiff_t l, std::ptrdiff_t d) noexcept {
+        return data_[((b * shape_[1] + h) * shape_[2] + l) * shape_[3] + d];
+    }
+    [[nodiscard]] const Scalar& operator()(std::ptrdiff_t b, std::ptrdiff_t h, std::ptrdiff_t l,
+                                           std::ptrdiff_t d) const noexcept {
+        return data_[((b * shape_[1] + h) * shape_[2] + l) * shape_[3] + d];
+    }
+
+    [[nodiscard]] auto head(std::ptrdiff_t b, std::ptrdiff_t h) & { return view().head(b, h); }
+    [[nodiscard]] auto head(std::ptrdiff_t b, std::ptrdiff_t h) const& { return view().head(b, h); }
+
+private:
+    Scalar* data_ = nullptr;
+    shape4 shape_{};
+};
+
+// What an operation accepts: a tensor or a view. `as_view` makes the two one.
+template <class Scalar>
+[[nodiscard]] constexpr tensor_view<Scalar> as_view(tensor_view<Scalar> view) noexcept {
+    return view;
+}
+template <class Scalar>
+[[nodiscard]] tensor_view<Scalar> as_view(tensor<Scalar>& owner) {
+    return owner.view();
+}
+template <class Scalar>
+[[nodiscard]] tensor_view<const Scalar> as_view(const tensor<Scalar>& owner) {
+    return owner.view();
+}
+
+/// A `tensor` or a `tensor_view`, const or not.
+template <class T>
+concept tensor_like = requires(T& t) { as_view(t); };
+
+/// The scalar type of a `tensor_like`, without const.
+template <tensor_like T>
+using scalar_of = typename decltype(as_view(std::declval<T&>()))::value_type;
+
+/// Two tensors of one scalar type: the inputs of an operation.
+template <class Q, class K>
+concept same_scalar = tensor_like<Q> && tensor_like<K> && std::is_same_v<scalar_of<Q>, scalar_of<K>>;
+
+/// A tensor of `Scalar` whose elements may be written.
+template <class Out, class Scalar>
+concept output_for = tensor_like<Out> && requires(Out& out) {
+    { as_view(out) } -> std::same_as<tensor_view<Scalar>>;
+};
+
+/// Shape, strides and the first values of the first row: "float tensor (2, 3, 8, 16), strides (384, 128, 16, 1): 1 2 …".
+template <class Scalar>
+std::ostream& operator<<(std::ostream& os, const tensor_view<Scalar>& view) {
+    using value_type = std::remove_const_t<Scalar>;
+    os << (std::is_same_v<value_type, float>    ? "float "
+           : std::is_same_v<value_type, double> ? "double "
+                                                : "")
+       << "tensor " << detail::text_of(view.shape()) << ", strides " << detail::text_of(view.strides()) << ':';
+    constexpr std::ptrdiff_t shown = 6;
+    if (view.size() == 0) return os << " empty";
+    for (std::ptrdiff_t d = 0; d < std::min(shown, view.shape()[3]); ++d) os << ' ' << view(0, 0, 0, d);
+    return view.size() > std::min(shown, view.shape()[3]) ? os << " ..." : os;
+}
+template <class Scalar>
+std::ostream& operator<<(std::ostream& os, const tensor<Scalar>& owner) {
+    return os << owner.view();
+}
+
+namespace detail {
+
+/// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
+class splitmix64 {
+public:
+    explicit constexpr splitmix64(std::uint64_t seed) noexcept : state_(seed) {}
+    constexpr std::uint64_t operator()() noexcept {
+        std::uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
+        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+        z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+        return z ^ (z >> 31);
+    }
+    /// Uniform in (0, 1), 53 bits.
+    constexpr double uniform() noexcept { return (static_cast<double>((*this)() >> 11) + 0.5) * 0x1p-53; }
+
+private:
+    std::uint64_t state_;
+};
+
+/// One standard normal value by the ratio of uniforms (Kinderman and Monahan, ACM TOMS 3(3), 1977). The value itself is
+/// a product and a quotient, so no platform's libm or contraction into an FMA can change its bits; the logarithm only
+/// decides acceptance.
+inline double standard_normal(splitmix64& random) noexcept {
+    constexpr double width = 1.7155277699214135;  // 2 * sqrt(2 / e)
+    for (;;) {
+        const double u = random.uniform();
+        const double x = (random.uniform() - 0.5) * width / u;
+        if (x * x <= -4.0 * std::log(u)) return x;
+    }
+}
+
+}  // namespace detail
+
+/// Independent standard normal values in row-major order: the same for the same seed on every platform with IEEE doubles.
+template <class Scalar>
+[[nodiscard]] tensor<Scalar> randn(const shape4& shape, std::uint64_t seed) {
+    tensor<Scalar> result(shape, uninitialized);
+    detail::splitmix64 random(seed);
+    std::generate_n(result.data(), result.size(),
+                    [&random] { return static_cast<Scalar>(detail::standard_normal(random)); });
+    return result;
+}
+
+}  // namespace headwise
