@@ -1,0 +1,72 @@
+// Work over threads: on Eigen's own thread pool, shared by the whole program, or on one that the caller hands over.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <mutex>
+#include <thread>
+
+// Eigen 3.4 keeps its pool among the unsupported headers, Eigen 5 does not.
+#if __has_include(<Eigen/ThreadPool>)
+#include <Eigen/ThreadPool>
+#else
+#include <unsupported/Eigen/CXX11/ThreadPool>
+#endif
+
+namespace headwise {
+
+/// What runs tasks: an `Eigen::ThreadPool`, or anything else with its interface.
+using thread_pool = Eigen::ThreadPoolInterface;
+
+namespace detail {
+
+[[nodiscard]] inline int hardware_threads() noexcept {
+    static const int count = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    return count;
+}
+
+/// The pool behind `threads != 1` where the caller hands none over: one for the program, made at the first such call,
+/// with a worker fewer than the machine has processors, since the calling thread works too. Never destroyed, so that a
+/// static object's destructor may still compute.
+inline thread_pool& shared_pool() {
+    static thread_pool& pool = *new Eigen::ThreadPool(std::max(1, hardware_threads() - 1));
+    return pool;
+}
+
+/// Calls `body(worker, i)` for every i in [0, count): on the calling thread (worker 0) and on up to `workers - 1`
+/// threads of the pool. Each worker takes the next i when it is free. Returns when all is done. `body` does not throw.
+/// Called from inside a task of the same pool it stays on that thread: waiting there could wait for itself.
+template <class Body>
+void parallel_for(thread_pool* pool, int workers, std::ptrdiff_t count, const Body& body) {
+    if (workers > count) workers = static_cast<int>(count);
+    if (workers > 1 && pool == nullptr) pool = &shared_pool();
+    if (workers <= 1 || pool->CurrentThreadId() >= 0) {
+        for (std::ptrdiff_t i = 0; i < count; ++i) body(0, i);
+        return;
+    }
+
+    struct shared_state {
+        std::atomic<std::ptrdiff_t> next{0};
+        std::atomic<int> running{0};
+        std::mutex mutex;
+        std::condition_variable done;
+    } state;
+    const auto work = [&state, &body, count](int worker) {
+        for (std::ptrdiff_t i; (i = state.next.fetch_add(1, std::memory_order_relaxed)) < count;) body(worker, i);
+    };
+    state.running.store(workers - 1, std::memory_order_relaxed);
+    for (int worker = 1; worker < workers; ++worker) {
+        pool->Schedule([&state, &work, worker] {
+            work(worker);
+            const std::lock_guard<std::mutex> lock(state.mutex);  // the caller may not leave before we have let go
+            if (state.running.fetch_sub(1, std::memory_order_acq_rel) == 1) state.done.notify_one();
+        });
+    }
+    work(0);
+    std::unique_lock<std::mutex> lock(state.mutex);
+    state.done.wait(lock, [&state] { return state.running.load(std::memory_order_acquire) == 0; });
+}
+
+}  // namespace detail
+}  // namespace headwise
