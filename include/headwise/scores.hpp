@@ -1,8 +1,9 @@
 // Attention scores, fused: one call, every head, on the best instruction set that the machine has.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
-#include <memory>
+#include <cstdint>
 #include <new>
 #include <string>
 
@@ -36,25 +37,21 @@ namespace detail {
 
 /// Outputs above this size are streamed: they would push everything else out of the caches on their way to memory.
 inline constexpr std::ptrdiff_t streaming_bytes = std::ptrdiff_t{8} << 20;
-/// The packed block of K that stays in the L2 cache beside a tile's rows of Q and the output.
-inline constexpr std::ptrdiff_t packed_bytes = std::ptrdiff_t{512} << 10;
-/// A further thread must have this much to do: waking one costs some 10 us.
-inline constexpr double flops_per_thread = 1e6;
+/// Operands and output above this size do not all sit in an L2 cache: the next head is worth fetching ahead.
+inline constexpr std::ptrdiff_t prefetch_bytes = std::ptrdiff_t{1} << 20;
+/// A further thread must have so much to do that its wake-up, some 10 us, is small beside it.
+inline constexpr double flops_per_thread = 4e6;
 
 template <class Scalar>
-using scores_kernel = void (*)(const kernel::scores_arguments<Scalar>&, const kernel::scores_part&, Scalar*,
-                               std::ptrdiff_t);
-
-template <class Scalar>
-scores_kernel<Scalar> kernel_for(isa chosen) noexcept {
+const kernel::scores_kernel<Scalar>& kernel_for(isa chosen) noexcept {
     switch (chosen) {
 #if defined(HEADWISE_HAVE_X86_TARGETS)
-        case isa::avx512: return kernel::avx512::scores<Scalar>;
-        case isa::avx2: return kernel::avx2::scores<Scalar>;
+        case isa::avx512: return kernel::avx512::scores_entry<Scalar>;
+        case isa::avx2: return kernel::avx2::scores_entry<Scalar>;
 #elif defined(HEADWISE_HAVE_NEON_TARGET)
-        case isa::neon: return kernel::neon::scores<Scalar>;
+        case isa::neon: return kernel::neon::scores_entry<Scalar>;
 #endif
-        default: return kernel::baseline::scores<Scalar>;
+        default: return kernel::baseline::scores_entry<Scalar>;
     }
 }
 
@@ -66,13 +63,15 @@ public:
     workspace& operator=(const workspace&) = delete;
     ~workspace() { release(); }
 
-    void* reserve(std::size_t bytes) {
+    template <class Scalar>
+    [[nodiscard]] Scalar* reserve(std::ptrdiff_t scalars) {
+        const std::size_t bytes = static_cast<std::size_t>(scalars) * sizeof(Scalar);
         if (bytes > bytes_) {
             release();
             memory_ = ::operator new(bytes, std::align_val_t{64});
             bytes_ = bytes;
         }
-        return memory_;
+        return static_cast<Scalar*>(memory_);
     }
 
 private:
@@ -98,7 +97,89 @@ kernel::operand<Scalar> operand_of(const tensor_view<Scalar>& view) noexcept {
 
 }  // namespace detail
 
+namespace detail {
+
+/// Whether every row of out begins and steps at a multiple of a cache line, so that whole lines can be streamed.
+template <class Scalar>
+[[nodiscard]] bool rows_are_lines(const tensor_view<Scalar>& out) noexcept {
+    const strides4& s = out.strides();
+    const std::ptrdiff_t steps = s[0] | s[1] | s[2];
+    return s[3] == 1 && (steps * std::ptrdiff_t{sizeof(Scalar)}) % 64 == 0 &&
+           reinterpret_cast<std::uintptr_t>(out.data()) % 64 == 0;
+}
+
+/// How a call's work is cut for threads: by heads where there are enough, else each head by rows, or, where rows are
+/// few, by columns. A cut changes no result: every output is computed whole, in one place.
+struct scores_cut {
+    std::ptrdiff_t head_step, row_step, column_step;  // the size of a piece along each
+    std::ptrdiff_t heads, rows, columns;              // pieces along each
+
+    [[nodiscard]] std::ptrdiff_t pieces() const noexcept { return heads * rows * columns; }
+
+    template <class Scalar>
+    [[nodiscard]] kernel::scores_part piece(const kernel::scores_arguments<Scalar>& a, std::ptrdiff_t i) const noexcept {
+        const std::ptrdiff_t column = i % columns * column_step, row = i / columns % rows * row_step;
+        const std::ptrdiff_t head = i / columns / rows * head_step;
+        return {head, std::min(head + head_step, a.batches * a.heads), row,    std::min(row + row_step, a.rows),
+                column, std::min(column + column_step, a.columns)};
+    }
+};
+
+template <class Scalar>
+scores_cut cut_work(const kernel::scores_arguments<Scalar>& a, const kernel::scores_kernel<Scalar>& kernel, int threads) {
+    const auto up = [](std::ptrdiff_t n, std::ptrdiff_t by) { return (n + by - 1) / by; };
+    constexpr std::ptrdiff_t pieces_per_thread = 4;  // what a slower thread leaves, a faster one takes
+    const std::ptrdiff_t heads = a.batches * a.heads, wanted = threads == 1 ? 1 : threads * pieces_per_thread;
+    scores_cut cut{std::max<std::ptrdiff_t>(1, heads / wanted), a.rows, a.columns, 0, 1, 1};
+    cut.heads = up(heads, cut.head_step);
+    if (const std::ptrdiff_t per_head = up(wanted, heads); per_head > 1) {
+        if (a.rows > kernel.most_few) {
+            cut.row_step = up(up(a.rows, per_head), kernel.tile_rows) * kernel.tile_rows;
+            cut.rows = up(a.rows, cut.row_step);
+        } else {
+            cut.column_step = up(up(a.columns, per_head), 64) * 64;
+            cut.columns = up(a.columns, cut.column_step);
+        }
+    }
+    return cut;
+}
+
+/// How many threads the call is worth: at most `wanted` (0: all), none for less work than its wake-up costs.
+[[nodiscard]] inline int worthwhile_threads(int wanted, double flops) noexcept {
+    const int most = wanted == 0 ? hardware_threads() : wanted;
+    return static_cast<int>(std::clamp(flops / flops_per_thread, 1.0, static_cast<double>(most)));
+}
+
+/// Everything beyond the smallest calls: decides on streaming, prefetching, threads and workspace, and runs.
+template <class Scalar>
+HEADWISE_NOINLINE void run_scores(const kernel::scores_kernel<Scalar>& kernel, kernel::scores_arguments<Scalar> a,
+                                  const tensor_view<Scalar>& out, bool few, const scores_options& options) {
+    constexpr std::ptrdiff_t bytes = sizeof(Scalar);
+    const std::ptrdiff_t heads = a.batches * a.heads, results = heads * a.rows * a.columns;
+    a.prefetch = (results + heads * (a.rows + a.columns) * a.depth) * bytes > prefetch_bytes;
+    a.stream = options.stores != stores::cached && rows_are_lines(out) &&
+               (options.stores == stores::streaming || results * bytes > streaming_bytes);
+
+    const double flops = 2.0 * static_cast<double>(results) * static_cast<double>(a.depth);
+    const int threads = options.threads == 1 ? 1 : worthwhile_threads(options.threads, flops);
+    const scores_cut cut = cut_work(a, kernel, threads);
+    const std::ptrdiff_t scalars = few ? 0 : (kernel.workspace_size(a) + 63) / 64 * 64;
+    Scalar* const memory = thread_workspace().template reserve<Scalar>(scalars * threads);
+    parallel_for(options.pool, threads, cut.pieces(), [&](int worker, std::ptrdiff_t i) {
+        if (few) kernel.few(a, cut.piece(a, i));
+        else kernel.packed(a, cut.piece(a, i), memory + worker * scalars);
+    });
+}
+
+}  // namespace detail
+
 /// out[b,h,l,m] = scale * sum over d of q[b,h,l,d] * k[b,h,m,d], that is scale * einsum("bhld,bhmd->bhlm", q, k).
+///
+/// q (B, H, L, D), k (B, H, M, D), out (B, H, L, M), float or double; any strides, any alignment. `out` shares no memory
+/// with q or k; q and k may be the same. D = 0 gives zeros. Every output is one chain of multiply-adds, d ascending:
+/// the same bits for any threads, batch, strides and alignment, and on every target with a fused multiply-add.
+/// Allocates nothing once the calling thread's workspace has grown. Safe to call from several threads at once.
+/// Throws `std::invalid_argument` on anything else, before out is touched; `std::bad_alloc` when there is no memory.
 template <class Q, class K, class Out>
     requires same_scalar<Q, K> && output_for<Out, scalar_of<Q>>
 void batched_scores_vectorized(const Q& q_like, const K& k_like, Out&& out_like, const scores_options& options = {}) {
@@ -106,20 +187,18 @@ void batched_scores_vectorized(const Q& q_like, const K& k_like, Out&& out_like,
     const tensor_view<const Scalar> q = as_view(q_like), k = as_view(k_like);
     const tensor_view<Scalar> out = as_view(out_like);
     detail::check_scores(q, k, out);
-    const isa chosen = detail::choose_isa(options.isa);
+    if (options.threads < 0) [[unlikely]]
+        detail::refuse("options.threads = " + std::to_string(options.threads) + ": must be >= 0 (0: all)");
+    const kernel::scores_kernel<Scalar>& kernel = detail::kernel_for<Scalar>(detail::choose_isa(options.isa));
     if (out.size() == 0) return;
 
-    const auto run = detail::kernel_for<Scalar>(chosen);
-    const std::ptrdiff_t B = q.shape()[0], H = q.shape()[1], L = q.shape()[2], M = k.shape()[2], D = q.shape()[3];
-    const kernel::scores_arguments<Scalar> arguments{
-        detail::operand_of(q), detail::operand_of(k), detail::operand_of(out), B, H, L, M, D,
-        static_cast<Scalar>(options.scale), false};
-    constexpr std::ptrdiff_t widest = 64;
-    std::ptrdiff_t block = detail::packed_bytes / (std::max<std::ptrdiff_t>(D, 1) * std::ptrdiff_t{sizeof(Scalar)});
-    block = std::max(widest, std::min(block, M + widest - 1) / widest * widest);
-    auto* buffer = static_cast<Scalar*>(
-        detail::thread_workspace().reserve(static_cast<std::size_t>(block * std::max<std::ptrdiff_t>(D, 1)) * sizeof(Scalar)));
-    run(arguments, {0, B * H, 0, L, 0, M}, buffer, block);
+    const shape4 &q_shape = q.shape(), &out_shape = out.shape();
+    kernel::scores_arguments<Scalar> a{detail::operand_of(q), detail::operand_of(k), detail::operand_of(out),
+                                       q_shape[0], q_shape[1], q_shape[2], out_shape[3], q_shape[3],
+                                       static_cast<Scalar>(options.scale), false, false};
+    const bool few = a.rows <= kernel.most_few && a.q.column == 1 && a.k.column == 1 && a.out.column == 1;
+    if (few && options.threads == 1) return kernel.few(a, {0, a.batches * a.heads, 0, a.rows, 0, a.columns});
+    detail::run_scores(kernel, a, out, few, options);
 }
 
 /// The same, into a new tensor (B, H, L, M).

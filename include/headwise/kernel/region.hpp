@@ -4,6 +4,8 @@
 // namespace, no lambda (it does not inherit the attribute).
 #pragma once
 
+#include <headwise/attributes.hpp>
+
 #define HEADWISE_PRAGMA_TEXT(text) _Pragma(#text)
 #define HEADWISE_PRAGMA(text) HEADWISE_PRAGMA_TEXT(text)
 
@@ -31,23 +33,4 @@
 #elif defined(__GNUC__)
 #define HEADWISE_REGION_BEGIN(features) HEADWISE_QUIET_BEGIN _Pragma("GCC push_options") HEADWISE_PRAGMA(GCC target(features))
 #define HEADWISE_REGION_END _Pragma("GCC pop_options") HEADWISE_QUIET_END
-#endif
-
-#if defined(__GNUC__)
-#define HEADWISE_INLINE __attribute__((always_inline)) inline
-#define HEADWISE_NOINLINE __attribute__((noinline))
-#define HEADWISE_PREFETCH(address) __builtin_prefetch(address, 0, 3)
-#else
-#define HEADWISE_INLINE inline
-#define HEADWISE_NOINLINE
-#define HEADWISE_PREFETCH(address) ((void)(address))
-#endif
-
-// GCC at -O2 leaves loops over register arrays rolled, and the arrays in memory, unless asked.
-#if defined(__clang__)
-#define HEADWISE_UNROLL _Pragma("clang loop unroll(full)")
-#elif defined(__GNUC__)
-#define HEADWISE_UNROLL _Pragma("GCC unroll 32")
-#else
-#define HEADWISE_UNROLL
 #endif

@@ -3,13 +3,88 @@
 // Every output is one chain of multiply-adds, d ascending from zero, whatever the path, the tile, the thread or the
 // batch: results are bitwise the same on all of them, and on every target that has a fused multiply-add.
 //
-//   few_rows   up to `few` rows: K is read once, transposed in registers, never stored
-//   pack       K -> panels [d][width], zero-padded, so that lanes run along m
+//   few_rows   up to `few` rows: K is read once, transposed in registers and used at once
+//   pack       K -> panels [d][width], so that lanes run along m
 //   tile       rows x width outputs held in registers: broadcast q, multiply-add against a panel row
 //   scores     walks heads, blocks of columns that fit the L2 cache, row tiles, panels
 
 HEADWISE_TARGET_BEGIN
 namespace headwise::kernel::HEADWISE_TARGET {
+
+/// The register tile: rows x vectors accumulators, a panel row and a broadcast, all in registers.
+template <class Scalar>
+struct tiling {
+    using vector = typename registers_of<Scalar>::wide;
+    static constexpr int lanes = vector::lanes;
+    static constexpr int vectors = 2;
+    static constexpr int width = vectors * lanes;
+    static constexpr int rows = registers_of<Scalar>::count == 32 ? 14 : 6;
+    static constexpr int few = registers_of<Scalar>::count == 32 ? 8 : 6;
+};
+
+// ---------------------------------------------------------------------------------------------- transposing K
+
+/// Loads rows x columns (each 1 ... lanes) elements at k, unit stride along a row, and transposes them. Lanes from `rows`
+/// on repeat the last row: they are never stored, and nothing outside of the rows x columns is read.
+template <class V>
+HEADWISE_INLINE void load_transposed(typename V::vec (&block)[V::lanes], const typename V::scalar* k,
+                                     std::ptrdiff_t row, int rows, int columns) {
+    if (columns != V::lanes) {
+        HEADWISE_UNROLL
+        for (int i = 0; i < V::lanes; ++i) block[i] = V::load_first(k + (i < rows ? i : rows - 1) * row, columns);
+    } else if (rows != V::lanes) {
+        HEADWISE_UNROLL
+        for (int i = 0; i < V::lanes; ++i) block[i] = V::load(k + (i < rows ? i : rows - 1) * row);
+    } else {
+        HEADWISE_UNROLL
+        for (int i = 0; i < V::lanes; ++i) block[i] = V::load(k + i * row);
+    }
+    V::transpose(block);
+}
+
+/// One vector's worth of columns of a panel: panel[d * width + i] = k[i * row + d] for i < rows.
+template <class V>
+HEADWISE_NOINLINE void pack_lanes(typename V::scalar* panel, std::ptrdiff_t width, const typename V::scalar* k,
+                                  std::ptrdiff_t row, int rows, std::ptrdiff_t depth) {
+    typename V::vec block[V::lanes];
+    std::ptrdiff_t d = 0;
+    for (; d + V::lanes <= depth; d += V::lanes) {
+        load_transposed<V>(block, k + d, row, rows, V::lanes);
+        HEADWISE_UNROLL
+        for (int j = 0; j < V::lanes; ++j) V::store(panel + (d + j) * width, block[j]);
+    }
+    if (d == depth) return;
+    const int left = static_cast<int>(depth - d);
+    load_transposed<V>(block, k + d, row, rows, left);
+    HEADWISE_UNROLL
+    for (int j = 0; j < V::lanes; ++j)
+        if (j < left) V::store(panel + (d + j) * width, block[j]);
+}
+
+/// The same for any stride along d.
+template <class V>
+HEADWISE_NOINLINE void gather_lanes(typename V::scalar* panel, std::ptrdiff_t width, const typename V::scalar* k,
+                                    std::ptrdiff_t row, std::ptrdiff_t column, int rows, std::ptrdiff_t depth) {
+    for (std::ptrdiff_t d = 0; d < depth; ++d)
+        for (int i = 0; i < V::lanes; ++i) panel[d * width + i] = k[(i < rows ? i : rows - 1) * row + d * column];
+}
+
+/// K's rows (columns of the result) -> panels of `tiling::width`; the last one as narrow as its vectors.
+template <class Scalar>
+HEADWISE_NOINLINE void pack(Scalar* panels, const Scalar* k, std::ptrdiff_t row, std::ptrdiff_t column,
+                            std::ptrdiff_t columns, std::ptrdiff_t depth) {
+    using tiles = tiling<Scalar>;
+    for (std::ptrdiff_t m = 0; m < columns; m += tiles::lanes) {
+        const std::ptrdiff_t in_panel = m % tiles::width, first = m - in_panel;
+        const std::ptrdiff_t width = columns - first > tiles::lanes ? tiles::width : tiles::lanes;
+        const int rows = columns - m < tiles::lanes ? static_cast<int>(columns - m) : tiles::lanes;
+        Scalar* const lanes = panels + first * depth + in_panel;
+        if (column == 1) pack_lanes<typename tiles::vector>(lanes, width, k + m * row, row, rows, depth);
+        else gather_lanes<typename tiles::vector>(lanes, width, k + m * row, row, column, rows, depth);
+    }
+}
+
+// ---------------------------------------------------------------------------------------------- the register tile
 
 /// How a tile's results leave the registers.
 template <class Scalar>
@@ -19,246 +94,260 @@ struct finish {
     bool stream;
 };
 
-template <class Scalar>
-struct shape_of_tiles {
-    using v = simd<Scalar>;
-    static constexpr int lanes = v::lanes;
-    static constexpr int vectors = 2;                             // the widest panel, in registers
-    static constexpr int rows = v::registers == 32 ? 14 : 6;      // rows x vectors accumulators, all in registers
-    static constexpr int few = v::registers == 32 ? 8 : 6;        // rows below which packing K does not pay
-    static constexpr int width = vectors * lanes;
-};
-
-// ---------------------------------------------------------------------------------------------- transposing K
-
-/// Loads rows x columns (each <= lanes) elements at k as rows of a block, zeros elsewhere, and transposes it.
-template <class Scalar>
-HEADWISE_INLINE void load_transposed(typename simd<Scalar>::vec (&block)[simd<Scalar>::lanes], const Scalar* k,
-                                     std::ptrdiff_t row, std::ptrdiff_t column, int rows, int columns) {
-    using v = simd<Scalar>;
-    if (column != 1) [[unlikely]] {
-        alignas(64) Scalar gathered[v::lanes * v::lanes] = {};
-        for (int i = 0; i < rows; ++i)
-            for (int j = 0; j < columns; ++j) gathered[i * v::lanes + j] = k[i * row + j * column];
-        HEADWISE_UNROLL
-        for (int i = 0; i < v::lanes; ++i) block[i] = v::load(gathered + i * v::lanes);
-    } else if (rows == v::lanes && columns == v::lanes) [[likely]] {
-        HEADWISE_UNROLL
-        for (int i = 0; i < v::lanes; ++i) block[i] = v::load(k + i * row);
-    } else {
-        HEADWISE_UNROLL
-        for (int i = 0; i < v::lanes; ++i) block[i] = i < rows ? v::load_first(k + i * row, columns) : v::zero();
-    }
-    v::transpose(block);
-}
-
-/// One vector's worth of columns of a panel: panel[d * width + i] = k[i * row + d * column], i < rows, zero up to lanes.
-template <class Scalar>
-HEADWISE_NOINLINE void pack_lanes(Scalar* panel, std::ptrdiff_t width, const Scalar* k, std::ptrdiff_t row,
-                                  std::ptrdiff_t column, int rows, std::ptrdiff_t depth) {
-    using v = simd<Scalar>;
-    typename v::vec block[v::lanes];
-    std::ptrdiff_t d = 0;
-    for (; d + v::lanes <= depth; d += v::lanes) {
-        load_transposed<Scalar>(block, k + d * column, row, column, rows, v::lanes);
-        HEADWISE_UNROLL
-        for (int j = 0; j < v::lanes; ++j) v::store(panel + (d + j) * width, block[j]);
-    }
-    if (d == depth) return;
-    const int left = static_cast<int>(depth - d);
-    load_transposed<Scalar>(block, k + d * column, row, column, rows, left);
-    HEADWISE_UNROLL
-    for (int j = 0; j < v::lanes; ++j)
-        if (j < left) v::store(panel + (d + j) * width, block[j]);
-}
-
-// ---------------------------------------------------------------------------------------------- the register tile
-
-template <class Scalar, int Rows, int Vectors>
-HEADWISE_INLINE void write_tile(typename simd<Scalar>::vec (&sum)[Rows][Vectors], Scalar* out, std::ptrdiff_t out_row,
-                                const finish<Scalar>& how) {
-    using v = simd<Scalar>;
-    if (how.scale != Scalar(1)) {
-        const auto scale = v::broadcast(&how.scale);
+template <class V, int Rows, int Vectors>
+HEADWISE_INLINE void write_tile(typename V::vec (&sum)[Rows][Vectors], typename V::scalar* out, std::ptrdiff_t out_row,
+                                const finish<typename V::scalar>& how) {
+    if (how.scale != 1) {
+        const auto scale = V::broadcast(&how.scale);
         HEADWISE_UNROLL
         for (int r = 0; r < Rows; ++r) {
             HEADWISE_UNROLL
-            for (int i = 0; i < Vectors; ++i) sum[r][i] = v::mul(sum[r][i], scale);
+            for (int i = 0; i < Vectors; ++i) sum[r][i] = V::mul(sum[r][i], scale);
         }
     }
-    if (how.stream) {
+    if (how.last_lanes != V::lanes) {
         HEADWISE_UNROLL
         for (int r = 0; r < Rows; ++r) {
             HEADWISE_UNROLL
-            for (int i = 0; i < Vectors; ++i) v::stream(out + r * out_row + i * v::lanes, sum[r][i]);
+            for (int i = 0; i + 1 < Vectors; ++i) V::store(out + r * out_row + i * V::lanes, sum[r][i]);
+            V::store_first(out + r * out_row + (Vectors - 1) * V::lanes, sum[r][Vectors - 1], how.last_lanes);
         }
-    } else if (how.last_lanes == v::lanes) {
+    } else if (how.stream) {
         HEADWISE_UNROLL
         for (int r = 0; r < Rows; ++r) {
             HEADWISE_UNROLL
-            for (int i = 0; i < Vectors; ++i) v::store(out + r * out_row + i * v::lanes, sum[r][i]);
+            for (int i = 0; i < Vectors; ++i) V::stream(out + r * out_row + i * V::lanes, sum[r][i]);
         }
     } else {
         HEADWISE_UNROLL
         for (int r = 0; r < Rows; ++r) {
             HEADWISE_UNROLL
-            for (int i = 0; i + 1 < Vectors; ++i) v::store(out + r * out_row + i * v::lanes, sum[r][i]);
-            v::store_first(out + r * out_row + (Vectors - 1) * v::lanes, sum[r][Vectors - 1], how.last_lanes);
+            for (int i = 0; i < Vectors; ++i) V::store(out + r * out_row + i * V::lanes, sum[r][i]);
         }
     }
 }
 
 /// Rows x (Vectors * lanes) outputs: q (Rows, depth), unit stride along d, against one panel.
-template <class Scalar, int Rows, int Vectors>
-HEADWISE_NOINLINE void tile(const Scalar* q, std::ptrdiff_t q_row, const Scalar* panel, std::ptrdiff_t depth,
-                            Scalar* out, std::ptrdiff_t out_row, const finish<Scalar>& how) {
-    using v = simd<Scalar>;
-    typename v::vec sum[Rows][Vectors];
+template <class V, int Rows, int Vectors>
+HEADWISE_NOINLINE void tile(const typename V::scalar* q, std::ptrdiff_t q_row, const typename V::scalar* panel,
+                            std::ptrdiff_t depth, typename V::scalar* out, std::ptrdiff_t out_row,
+                            const finish<typename V::scalar>& how) {
+    typename V::vec sum[Rows][Vectors];
     HEADWISE_UNROLL
     for (int r = 0; r < Rows; ++r) {
         HEADWISE_UNROLL
-        for (int i = 0; i < Vectors; ++i) sum[r][i] = v::zero();
+        for (int i = 0; i < Vectors; ++i) sum[r][i] = V::zero();
     }
-    for (std::ptrdiff_t d = 0; d < depth; ++d) {
-        typename v::vec key[Vectors];
+    for (std::ptrdiff_t d = 0; d < depth; ++d, ++q, panel += Vectors * V::lanes) {
+        typename V::vec key[Vectors];
         HEADWISE_UNROLL
-        for (int i = 0; i < Vectors; ++i) key[i] = v::load(panel + i * v::lanes);
+        for (int i = 0; i < Vectors; ++i) key[i] = V::load(panel + i * V::lanes);
         HEADWISE_UNROLL
         for (int r = 0; r < Rows; ++r) {
-            const auto query = v::broadcast(q + r * q_row);
+            const auto query = V::broadcast(q + r * q_row);
             HEADWISE_UNROLL
-            for (int i = 0; i < Vectors; ++i) sum[r][i] = v::madd(query, key[i], sum[r][i]);
+            for (int i = 0; i < Vectors; ++i) sum[r][i] = V::madd(query, key[i], sum[r][i]);
         }
-        panel += Vectors * v::lanes;
-        ++q;
     }
-    write_tile<Scalar, Rows, Vectors>(sum, out, out_row, how);
+    write_tile<V, Rows, Vectors>(sum, out, out_row, how);
 }
 
 template <class Scalar>
 using tile_function = void (*)(const Scalar*, std::ptrdiff_t, const Scalar*, std::ptrdiff_t, Scalar*, std::ptrdiff_t,
                                const finish<Scalar>&);
 
-template <class Scalar, int Vectors>
-tile_function<Scalar> tile_for(std::ptrdiff_t rows) {
-    static constexpr tile_function<Scalar> by_rows[] = {
-        tile<Scalar, 1, Vectors>,  tile<Scalar, 2, Vectors>,  tile<Scalar, 3, Vectors>,  tile<Scalar, 4, Vectors>,
-        tile<Scalar, 5, Vectors>,  tile<Scalar, 6, Vectors>,  tile<Scalar, 7, Vectors>,  tile<Scalar, 8, Vectors>,
-        tile<Scalar, 9, Vectors>,  tile<Scalar, 10, Vectors>, tile<Scalar, 11, Vectors>, tile<Scalar, 12, Vectors>,
-        tile<Scalar, 13, Vectors>, tile<Scalar, 14, Vectors>};
-    return by_rows[rows - 1];
-}
+/// tile<V, 1>, tile<V, 2>, ... up to the most rows that the registers hold.
+template <class V, int Vectors, int MostRows>
+struct tile_table {
+    tile_function<typename V::scalar> by_rows[MostRows];
+
+    constexpr tile_table() : by_rows{} { fill<MostRows>(); }
+    template <int Rows>
+    constexpr void fill() {
+        by_rows[Rows - 1] = tile<V, Rows, Vectors>;
+        if constexpr (Rows > 1) fill<Rows - 1>();
+    }
+};
 
 // ---------------------------------------------------------------------------------------------- few rows
 
-/// Rows x columns outputs straight from K: each block of K is transposed in registers and used at once.
-template <class Scalar, int Rows>
-HEADWISE_NOINLINE void few_rows(const Scalar* q, std::ptrdiff_t q_row, const Scalar* k, std::ptrdiff_t k_row,
-                                std::ptrdiff_t k_column, std::ptrdiff_t columns, std::ptrdiff_t depth, Scalar* out,
-                                std::ptrdiff_t out_row, Scalar scale) {
-    using v = simd<Scalar>;
-    typename v::vec block[v::lanes], sum[Rows][1];
-    for (std::ptrdiff_t m = 0; m < columns; m += v::lanes, k += v::lanes * k_row, out += v::lanes) {
-        const int valid = columns - m < v::lanes ? static_cast<int>(columns - m) : v::lanes;
+/// sum[r] += q[r][0 ... count) . block: the transposed block of K is used where it lies, in registers.
+template <class V, int Rows>
+HEADWISE_INLINE void accumulate(typename V::vec (&sum)[Rows][1], const typename V::scalar* q, std::ptrdiff_t q_row,
+                                const typename V::vec (&block)[V::lanes], int count) {
+    const typename V::scalar* rows[Rows];
+    HEADWISE_UNROLL
+    for (int r = 0; r < Rows; ++r) {
+        rows[r] = q + r * q_row;
+        HEADWISE_OPAQUE(rows[r]);  // else GCC adds up every address from scratch
+    }
+    HEADWISE_UNROLL
+    for (int j = 0; j < V::lanes; ++j) {
+        if (j >= count) continue;
         HEADWISE_UNROLL
-        for (int r = 0; r < Rows; ++r) sum[r][0] = v::zero();
-        std::ptrdiff_t d = 0;
-        for (; d + v::lanes <= depth; d += v::lanes) {
-            load_transposed<Scalar>(block, k + d * k_column, k_row, k_column, valid, v::lanes);
-            HEADWISE_UNROLL
-            for (int j = 0; j < v::lanes; ++j) {
-                HEADWISE_UNROLL
-                for (int r = 0; r < Rows; ++r)
-                    sum[r][0] = v::madd(v::broadcast(q + r * q_row + d + j), block[j], sum[r][0]);
-            }
-        }
-        if (d < depth) {
-            const int left = static_cast<int>(depth - d);
-            load_transposed<Scalar>(block, k + d * k_column, k_row, k_column, valid, left);
-            HEADWISE_UNROLL
-            for (int j = 0; j < v::lanes; ++j) {
-                if (j >= left) continue;
-                HEADWISE_UNROLL
-                for (int r = 0; r < Rows; ++r)
-                    sum[r][0] = v::madd(v::broadcast(q + r * q_row + d + j), block[j], sum[r][0]);
-            }
-        }
-        write_tile<Scalar, Rows, 1>(sum, out, out_row, {scale, valid, false});
+        for (int r = 0; r < Rows; ++r) sum[r][0] = V::madd(V::broadcast(rows[r] + j), block[j], sum[r][0]);
     }
 }
 
-template <class Scalar>
-using few_rows_function = void (*)(const Scalar*, std::ptrdiff_t, const Scalar*, std::ptrdiff_t, std::ptrdiff_t,
-                                   std::ptrdiff_t, std::ptrdiff_t, Scalar*, std::ptrdiff_t, Scalar);
+/// Rows x columns outputs straight from K, which has unit stride along d.
+template <class V, int Rows>
+HEADWISE_NOINLINE void few_rows(const scores_arguments<typename V::scalar>& a, const typename V::scalar* q,
+                                const typename V::scalar* k, typename V::scalar* out, std::ptrdiff_t columns) {
+    typename V::vec block[V::lanes], sum[Rows][1];
+    for (std::ptrdiff_t m = 0; m < columns; m += V::lanes, k += V::lanes * a.k.row, out += V::lanes) {
+        const int valid = columns - m < V::lanes ? static_cast<int>(columns - m) : V::lanes;
+        HEADWISE_UNROLL
+        for (int r = 0; r < Rows; ++r) sum[r][0] = V::zero();
+        std::ptrdiff_t d = 0;
+        for (; d + V::lanes <= a.depth; d += V::lanes) {
+            load_transposed<V>(block, k + d, a.k.row, valid, V::lanes);
+            accumulate<V, Rows>(sum, q + d, a.q.row, block, V::lanes);
+        }
+        if (d < a.depth) {
+            const int left = static_cast<int>(a.depth - d);
+            load_transposed<V>(block, k + d, a.k.row, valid, left);
+            accumulate<V, Rows>(sum, q + d, a.q.row, block, left);
+        }
+        write_tile<V, Rows, 1>(sum, out, a.out.row, {a.scale, valid, false});
+    }
+}
 
+template <class V, int MostRows>
+struct few_rows_table {
+    using scalar = typename V::scalar;
+    void (*by_rows[MostRows])(const scores_arguments<scalar>&, const scalar*, const scalar*, scalar*, std::ptrdiff_t);
+
+    constexpr few_rows_table() : by_rows{} { fill<MostRows>(); }
+    template <int Rows>
+    constexpr void fill() {
+        by_rows[Rows - 1] = few_rows<V, Rows>;
+        if constexpr (Rows > 1) fill<Rows - 1>();
+    }
+};
+
+/// The shortest register that holds a row of the result computes it: its transposes are the cheapest.
 template <class Scalar>
-few_rows_function<Scalar> few_rows_for(std::ptrdiff_t rows) {
-    static constexpr few_rows_function<Scalar> by_rows[] = {few_rows<Scalar, 1>, few_rows<Scalar, 2>,
-                                                            few_rows<Scalar, 3>, few_rows<Scalar, 4>,
-                                                            few_rows<Scalar, 5>, few_rows<Scalar, 6>,
-                                                            few_rows<Scalar, 7>, few_rows<Scalar, 8>};
-    return by_rows[rows - 1];
+void few(const scores_arguments<Scalar>& a, const scores_part& part) {
+    using registers = registers_of<Scalar>;
+    static constexpr few_rows_table<typename registers::wide, tiling<Scalar>::few> wide;
+    static constexpr few_rows_table<typename registers::narrow, tiling<Scalar>::few> narrow;
+    static constexpr few_rows_table<typename registers::narrowest, tiling<Scalar>::few> narrowest;
+    const std::ptrdiff_t columns = part.columns();
+    const auto& table = columns > registers::narrow::lanes      ? wide.by_rows
+                        : columns > registers::narrowest::lanes ? narrow.by_rows
+                                                                : narrowest.by_rows;
+    const auto compute = table[part.rows() - 1];
+    head_index at(part.first_head, a.heads);
+    for (std::ptrdiff_t head = part.first_head; head < part.last_head; ++head, at.next())
+        compute(a, a.q.at(at.b, at.h) + part.first_row * a.q.row, a.k.at(at.b, at.h) + part.first_column * a.k.row,
+                a.out.at(at.b, at.h) + part.first_row * a.out.row + part.first_column, columns);
 }
 
 // ---------------------------------------------------------------------------------------------- the walk
 
+/// What lies where in the workspace, in scalars, and whether it is needed.
+struct layout {
+    std::ptrdiff_t block_columns;     // packed at a time
+    std::ptrdiff_t panels;            // packed K
+    std::ptrdiff_t q_rows = 0;        // a row tile of Q, gathered
+    std::ptrdiff_t results = 0;       // the outputs of a row tile, before they are scattered
+    [[nodiscard]] std::ptrdiff_t size() const noexcept { return panels + q_rows + results; }
+};
+
 template <class Scalar>
-HEADWISE_NOINLINE void scores_few(const scores_arguments<Scalar>& a, const scores_part& part) {
-    const auto compute = few_rows_for<Scalar>(part.last_row - part.first_row);
-    std::ptrdiff_t b = part.first_head / a.heads, h = part.first_head % a.heads;
-    for (std::ptrdiff_t head = part.first_head; head < part.last_head; ++head) {
-        compute(a.q.at(b, h) + part.first_row * a.q.row, a.q.row, a.k.at(b, h) + part.first_column * a.k.row, a.k.row,
-                a.k.column, part.last_column - part.first_column, a.depth,
-                a.out.at(b, h) + part.first_row * a.out.row + part.first_column, a.out.row, a.scale);
-        if (++h == a.heads) h = 0, ++b;
-    }
+layout layout_of(const scores_arguments<Scalar>& a) {
+    using tiles = tiling<Scalar>;
+    const std::ptrdiff_t depth = a.depth > 0 ? a.depth : 1;
+    std::ptrdiff_t block = packed_bytes / std::ptrdiff_t{sizeof(Scalar)} / depth;
+    if (block > a.columns) block = a.columns + tiles::width - 1;
+    block = block < tiles::width ? tiles::width : block / tiles::width * tiles::width;
+    layout space{block, block * depth};
+    // Rows of Q that lie a multiple of 4096 bytes apart share one set of the L1 cache, which has fewer ways than a tile
+    // has rows.
+    if (a.q.column != 1 || a.q.row * std::ptrdiff_t{sizeof(Scalar)} % 4096 == 0)
+        space.q_rows = (tiles::rows * depth + 15) / 16 * 16;
+    if (a.out.column != 1) space.results = tiles::rows * block;
+    return space;
 }
 
 template <class Scalar>
-void scores(const scores_arguments<Scalar>& a, const scores_part& part, Scalar* workspace, std::ptrdiff_t block_columns) {
-    using tiles = shape_of_tiles<Scalar>;
-    const std::ptrdiff_t rows = part.last_row - part.first_row;
-    if (rows <= tiles::few) return scores_few(a, part);
+std::ptrdiff_t workspace_size(const scores_arguments<Scalar>& a) {
+    return layout_of(a).size();
+}
 
-    const std::ptrdiff_t row_tiles = (rows + tiles::rows - 1) / tiles::rows;
-    const std::ptrdiff_t low = rows / row_tiles, high_tiles = rows % row_tiles;
-    std::ptrdiff_t b = part.first_head / a.heads, h = part.first_head % a.heads;
-    for (std::ptrdiff_t head = part.first_head; head < part.last_head; ++head) {
-        for (std::ptrdiff_t c0 = part.first_column; c0 < part.last_column; c0 += block_columns) {
-            const std::ptrdiff_t columns = part.last_column - c0 < block_columns ? part.last_column - c0 : block_columns;
-            const Scalar* k = a.k.at(b, h) + c0 * a.k.row;
-            // pack
-            for (std::ptrdiff_t m = 0; m < columns; m += tiles::width) {
-                const std::ptrdiff_t in_panel = columns - m < tiles::width ? columns - m : tiles::width;
-                const std::ptrdiff_t vectors = (in_panel + tiles::lanes - 1) / tiles::lanes;
-                Scalar* panel = workspace + m * a.depth;
-                for (std::ptrdiff_t i = 0; i < vectors; ++i) {
-                    const std::ptrdiff_t left = in_panel - i * tiles::lanes;
-                    pack_lanes<Scalar>(panel + i * tiles::lanes, vectors * tiles::lanes,
-                                       k + (m + i * tiles::lanes) * a.k.row, a.k.row, a.k.column,
-                                       static_cast<int>(left < tiles::lanes ? left : tiles::lanes), a.depth);
-                }
-            }
-            std::ptrdiff_t row = part.first_row;
+/// to[r * to_row + c * to_column] = from[r * from_row + c * from_column].
+template <class Scalar>
+HEADWISE_NOINLINE void copy(Scalar* to, std::ptrdiff_t to_row, std::ptrdiff_t to_column, const Scalar* from,
+                            std::ptrdiff_t from_row, std::ptrdiff_t from_column, std::ptrdiff_t rows,
+                            std::ptrdiff_t columns) {
+    for (std::ptrdiff_t r = 0; r < rows; ++r)
+        for (std::ptrdiff_t c = 0; c < columns; ++c)
+            to[r * to_row + c * to_column] = from[r * from_row + c * from_column];
+}
+
+/// One row tile against all panels of a block.
+template <class Scalar>
+HEADWISE_INLINE void row_of_tiles(const Scalar* q, std::ptrdiff_t q_row, const Scalar* panels, std::ptrdiff_t depth,
+                                  Scalar* out, std::ptrdiff_t out_row, std::ptrdiff_t rows, std::ptrdiff_t columns,
+                                  Scalar scale, bool stream) {
+    using tiles = tiling<Scalar>;
+    static constexpr tile_table<typename tiles::vector, 2, tiles::rows> two_vectors;
+    static constexpr tile_table<typename tiles::vector, 1, tiles::rows> one_vector;
+    const auto whole = two_vectors.by_rows[rows - 1];
+    const finish<Scalar> full{scale, tiles::lanes, stream};
+    std::ptrdiff_t m = 0;
+    for (; m + tiles::width <= columns; m += tiles::width)
+        whole(q, q_row, panels + m * depth, depth, out + m, out_row, full);
+    if (m == columns) return;
+    const int tail = static_cast<int>((columns - m) % tiles::lanes);
+    const finish<Scalar> last{scale, tail ? tail : tiles::lanes, stream};
+    const auto& table = columns - m > tiles::lanes ? two_vectors.by_rows : one_vector.by_rows;
+    table[rows - 1](q, q_row, panels + m * depth, depth, out + m, out_row, last);
+}
+
+template <class Scalar>
+void packed(const scores_arguments<Scalar>& a, const scores_part& part, Scalar* workspace) {
+    using tiles = tiling<Scalar>;
+    const layout space = layout_of(a);
+    Scalar* const panels = workspace;
+    Scalar* const q_rows = panels + space.panels;
+    Scalar* const results = q_rows + space.q_rows;
+    // L = 197 is 15 tiles of 13 or 14 rows, not 14 tiles and a tail of one row.
+    const std::ptrdiff_t row_tiles = (part.rows() + tiles::rows - 1) / tiles::rows;
+    const std::ptrdiff_t low_rows = part.rows() / row_tiles, higher_tiles = part.rows() % row_tiles;
+
+    head_index at(part.first_head, a.heads);
+    for (std::ptrdiff_t head = part.first_head; head < part.last_head; ++head, at.next()) {
+        for (std::ptrdiff_t c0 = part.first_column; c0 < part.last_column; c0 += space.block_columns) {
+            const std::ptrdiff_t left = part.last_column - c0;
+            const std::ptrdiff_t columns = left < space.block_columns ? left : space.block_columns;
+            pack(panels, a.k.at(at.b, at.h) + c0 * a.k.row, a.k.row, a.k.column, columns, a.depth);
+
+            const Scalar* q = a.q.at(at.b, at.h) + part.first_row * a.q.row;
+            Scalar* out = a.out.at(at.b, at.h) + part.first_row * a.out.row + c0 * a.out.column;
             for (std::ptrdiff_t t = 0; t < row_tiles; ++t) {
-                const std::ptrdiff_t tile_rows = low + (t < high_tiles);
-                const auto wide = tile_for<Scalar, 2>(tile_rows);
-                const auto narrow = tile_for<Scalar, 1>(tile_rows);
-                const Scalar* q = a.q.at(b, h) + row * a.q.row;
-                Scalar* out = a.out.at(b, h) + row * a.out.row + c0;
-                for (std::ptrdiff_t m = 0; m < columns; m += tiles::width) {
-                    const std::ptrdiff_t in_panel = columns - m < tiles::width ? columns - m : tiles::width;
-                    const Scalar* panel = workspace + m * a.depth;
-                    const std::ptrdiff_t tail = in_panel % tiles::lanes;
-                    const finish<Scalar> how{a.scale, tail ? static_cast<int>(tail) : tiles::lanes, a.stream && !tail};
-                    (in_panel > tiles::lanes ? wide : narrow)(q, a.q.row, panel, a.depth, out + m, a.out.row, how);
+                const std::ptrdiff_t rows = low_rows + (t < higher_tiles ? 1 : 0);
+                if (space.q_rows != 0) copy(q_rows, a.depth, 1, q, a.q.row, a.q.column, rows, a.depth);
+                const Scalar* const tile_q = space.q_rows != 0 ? q_rows : q;
+                const std::ptrdiff_t tile_q_row = space.q_rows != 0 ? a.depth : a.q.row;
+                if (space.results == 0) {
+                    row_of_tiles(tile_q, tile_q_row, panels, a.depth, out, a.out.row, rows, columns, a.scale, a.stream);
+                } else {
+                    row_of_tiles(tile_q, tile_q_row, panels, a.depth, results, space.block_columns, rows, columns,
+                                 a.scale, false);
+                    copy(out, a.out.row, a.out.column, results, space.block_columns, 1, rows, columns);
                 }
-                row += tile_rows;
+                q += rows * a.q.row;
+                out += rows * a.out.row;
             }
         }
-        if (++h == a.heads) h = 0, ++b;
     }
+    if (a.stream) tiles::vector::fence();
 }
+
+template <class Scalar>
+inline constexpr scores_kernel<Scalar> scores_entry{few<Scalar>, packed<Scalar>, workspace_size<Scalar>,
+                                                    tiling<Scalar>::few, tiling<Scalar>::rows};
 
 }  // namespace headwise::kernel::HEADWISE_TARGET
 HEADWISE_TARGET_END

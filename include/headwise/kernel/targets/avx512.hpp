@@ -10,16 +10,16 @@
 #define HEADWISE_TARGET_BEGIN HEADWISE_REGION_BEGIN("avx512f,avx512cd,avx512bw,avx512dq,avx512vl,avx2,fma")
 #define HEADWISE_TARGET_END HEADWISE_REGION_END
 
+#include <headwise/kernel/targets/x86_short.inl>
+
 HEADWISE_TARGET_BEGIN
 namespace headwise::kernel::avx512 {
 
-template <class Scalar>
-struct simd;
-
-template <>
-struct simd<float> {
+/// Sixteen floats.
+struct f32x16 {
+    using scalar = float;
     using vec = __m512;
-    static constexpr int lanes = 16, registers = 32;
+    static constexpr int lanes = 16;
 
     static HEADWISE_INLINE __mmask16 first(int n) { return static_cast<__mmask16>((1u << n) - 1u); }
     static HEADWISE_INLINE vec zero() { return _mm512_setzero_ps(); }
@@ -73,10 +73,11 @@ private:
     }
 };
 
-template <>
-struct simd<double> {
+/// Eight doubles.
+struct f64x8 {
+    using scalar = double;
     using vec = __m512d;
-    static constexpr int lanes = 8, registers = 32;
+    static constexpr int lanes = 8;
 
     static HEADWISE_INLINE __mmask8 first(int n) { return static_cast<__mmask8>((1u << n) - 1u); }
     static HEADWISE_INLINE vec zero() { return _mm512_setzero_pd(); }
@@ -112,6 +113,39 @@ struct simd<double> {
         HEADWISE_UNROLL
         for (int i = 0; i < 8; ++i) r[i] = t[i];
     }
+};
+
+/// The shorter registers, with AVX-512's masks.
+struct f32x8_masked : f32x8 {
+    static HEADWISE_INLINE vec load_first(const float* p, int n) { return _mm256_maskz_loadu_ps(f64x8::first(n), p); }
+    static HEADWISE_INLINE void store_first(float* p, vec v, int n) { _mm256_mask_storeu_ps(p, f64x8::first(n), v); }
+};
+struct f32x4_masked : f32x4 {
+    static HEADWISE_INLINE vec load_first(const float* p, int n) { return _mm_maskz_loadu_ps(f64x8::first(n), p); }
+    static HEADWISE_INLINE void store_first(float* p, vec v, int n) { _mm_mask_storeu_ps(p, f64x8::first(n), v); }
+};
+struct f64x4_masked : f64x4 {
+    static HEADWISE_INLINE vec load_first(const double* p, int n) { return _mm256_maskz_loadu_pd(f64x8::first(n), p); }
+    static HEADWISE_INLINE void store_first(double* p, vec v, int n) { _mm256_mask_storeu_pd(p, f64x8::first(n), v); }
+};
+
+template <class Scalar>
+struct registers_of;
+
+template <>
+struct registers_of<float> {
+    using wide = f32x16;
+    using narrow = f32x8_masked;
+    using narrowest = f32x4_masked;
+    static constexpr int count = 32;
+};
+
+template <>
+struct registers_of<double> {
+    using wide = f64x8;
+    using narrow = f64x4_masked;
+    using narrowest = f64x4_masked;
+    static constexpr int count = 32;
 };
 
 }  // namespace headwise::kernel::avx512

@@ -19,9 +19,11 @@
 HEADWISE_TARGET_BEGIN
 namespace headwise::kernel::baseline {
 
+/// Sixteen bytes of floats or doubles.
 template <class Scalar>
-struct simd {
-    static constexpr int lanes = 16 / sizeof(Scalar), registers = 16;
+struct bytes16 {
+    using scalar = Scalar;
+    static constexpr int lanes = 16 / sizeof(Scalar);
 #if defined(__GNUC__) || defined(__clang__)
     typedef Scalar vec __attribute__((vector_size(16)));
     typedef Scalar unaligned_vec __attribute__((vector_size(16), aligned(alignof(Scalar)), may_alias));
@@ -98,6 +100,14 @@ struct simd {
         HEADWISE_UNROLL
         for (int i = 0; i < lanes; ++i) r[i] = t[i];
     }
+};
+
+template <class Scalar>
+struct registers_of {
+    using wide = bytes16<Scalar>;
+    using narrow = bytes16<Scalar>;
+    using narrowest = bytes16<Scalar>;
+    static constexpr int count = 16;
 };
 
 }  // namespace headwise::kernel::baseline

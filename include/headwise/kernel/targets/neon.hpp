@@ -13,13 +13,11 @@
 HEADWISE_TARGET_BEGIN
 namespace headwise::kernel::neon {
 
-template <class Scalar>
-struct simd;
-
-template <>
-struct simd<float> {
+/// Four floats.
+struct f32x4 {
+    using scalar = float;
     using vec = float32x4_t;
-    static constexpr int lanes = 4, registers = 32;
+    static constexpr int lanes = 4;
 
     static HEADWISE_INLINE vec zero() { return vdupq_n_f32(0); }
     static HEADWISE_INLINE vec broadcast(const float* p) { return vld1q_dup_f32(p); }
@@ -57,10 +55,11 @@ private:
     static HEADWISE_INLINE float64x2_t pair(vec v) { return vreinterpretq_f64_f32(v); }
 };
 
-template <>
-struct simd<double> {
+/// Two doubles.
+struct f64x2 {
+    using scalar = double;
     using vec = float64x2_t;
-    static constexpr int lanes = 2, registers = 32;
+    static constexpr int lanes = 2;
 
     static HEADWISE_INLINE vec zero() { return vdupq_n_f64(0); }
     static HEADWISE_INLINE vec broadcast(const double* p) { return vld1q_dup_f64(p); }
@@ -86,6 +85,25 @@ struct simd<double> {
         r[0] = low;
         r[1] = high;
     }
+};
+
+template <class Scalar>
+struct registers_of;
+
+template <>
+struct registers_of<float> {
+    using wide = f32x4;
+    using narrow = f32x4;
+    using narrowest = f32x4;
+    static constexpr int count = 32;
+};
+
+template <>
+struct registers_of<double> {
+    using wide = f64x2;
+    using narrow = f64x2;
+    using narrowest = f64x2;
+    static constexpr int count = 32;
 };
 
 }  // namespace headwise::kernel::neon

@@ -1,0 +1,334 @@
+// The fused kernels against the definition. A target with a fused multiply-add must give the very bits of the chain
+// fma(q[d], k[d], sum), d ascending from 0; the baseline, whose rounding depends on the flags, stays within gamma_D.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <headwise/scores.hpp>
+#include <headwise/scores_loop.hpp>
+
+#include "guarded.hpp"
+#include "layouts.hpp"
+#include "reference.hpp"
+
+using namespace headwise;
+
+namespace {
+
+template <class Scalar>
+Scalar chain(const tensor_view<const Scalar>& q, const tensor_view<const Scalar>& k, std::ptrdiff_t b, std::ptrdiff_t h,
+             std::ptrdiff_t l, std::ptrdiff_t m) {
+    Scalar sum = 0;
+    for (std::ptrdiff_t d = 0; d < q.shape()[3]; ++d) sum = std::fma(q(b, h, l, d), k(b, h, m, d), sum);
+    return sum;
+}
+
+template <class Scalar>
+    requires std::is_floating_point_v<Scalar>
+bool same_bits(Scalar a, Scalar b) {
+    return std::memcmp(&a, &b, sizeof a) == 0;
+}
+
+template <class Scalar>
+bool same_bits(const tensor<Scalar>& a, const tensor<Scalar>& b) {
+    return a.shape() == b.shape() &&
+           (a.size() == 0 || std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.size()) * sizeof(Scalar)) == 0);
+}
+
+/// The same bits as a dense tensor's, whatever the view's strides.
+template <class Scalar>
+bool elements_equal(const tensor_view<Scalar>& view, const tensor<Scalar>& dense) {
+    const auto [B, H, L, M] = dense.shape();
+    for (std::ptrdiff_t b = 0; b < B; ++b)
+        for (std::ptrdiff_t h = 0; h < H; ++h)
+            for (std::ptrdiff_t l = 0; l < L; ++l)
+                for (std::ptrdiff_t m = 0; m < M; ++m)
+                    if (!same_bits(view(b, h, l, m), dense(b, h, l, m))) return false;
+    return true;
+}
+
+/// Empty, or the first element of `out` that is not what the isa must give.
+template <class Scalar>
+std::string difference(isa name, const tensor_view<const Scalar>& q, const tensor_view<const Scalar>& k,
+                       const tensor_view<const Scalar>& out) {
+    if (name == isa::baseline) return test::mismatch(out, q, k);
+    for (std::ptrdiff_t b = 0; b < out.shape()[0]; ++b)
+        for (std::ptrdiff_t h = 0; h < out.shape()[1]; ++h)
+            for (std::ptrdiff_t l = 0; l < out.shape()[2]; ++l)
+                for (std::ptrdiff_t m = 0; m < out.shape()[3]; ++m) {
+                    const Scalar is = out(b, h, l, m), must = chain(q, k, b, h, l, m);
+                    if (!same_bits(is, must))
+                        return "at " + detail::text_of({b, h, l, m}) + " is " + std::to_string(is) + ", must be " +
+                               std::to_string(must);
+                }
+    return {};
+}
+
+/// Runs `body` for float and double on every isa of this machine.
+template <class Body>
+void on_every_target(const Body& body) {
+    for (const isa name : supported_isas()) {
+        CAPTURE(to_string(name));
+        body(name, float{});
+        body(name, double{});
+    }
+}
+
+/// Results of every depth at once: chains[d][l][m] is the chain of the first d products, sizes[d][l][m] the sum of their
+/// magnitudes.
+template <class Scalar>
+struct chains_by_depth {
+    static constexpr std::ptrdiff_t most = 70;
+    tensor<Scalar> q = randn<Scalar>({1, 1, most, most}, 11), k = randn<Scalar>({1, 1, most, most}, 12);
+    tensor<Scalar> values{shape4{1, most + 1, most, most}};
+    tensor<double> sizes{shape4{1, most + 1, most, most}};
+
+    chains_by_depth() {
+        for (std::ptrdiff_t d = 0; d < most; ++d)
+            for (std::ptrdiff_t l = 0; l < most; ++l)
+                for (std::ptrdiff_t m = 0; m < most; ++m) {
+                    const Scalar a = q(0, 0, l, d), b = k(0, 0, m, d);
+                    values(0, d + 1, l, m) = std::fma(a, b, values(0, d, l, m));
+                    sizes(0, d + 1, l, m) =
+                        sizes(0, d, l, m) + std::abs(static_cast<double>(a)) * std::abs(static_cast<double>(b));
+                }
+    }
+
+    [[nodiscard]] bool right(isa name, Scalar is, std::ptrdiff_t d, std::ptrdiff_t l, std::ptrdiff_t m) const {
+        const Scalar must = values(0, d, l, m);
+        if (name != isa::baseline) return same_bits(is, must);
+        return std::abs(static_cast<double>(is) - static_cast<double>(must)) <=
+               2 * test::gamma<Scalar>(d) * sizes(0, d, l, m);
+    }
+};
+
+/// Every L, M, D from 1 to `most`, dense, each operand against a protected page, before it or behind.
+template <class Scalar>
+void sweep(isa name, const std::vector<std::ptrdiff_t>& extents) {
+    static const chains_by_depth<Scalar> expected;
+    constexpr std::ptrdiff_t most = chains_by_depth<Scalar>::most;
+    constexpr Scalar canary = Scalar(-12345);
+    const test::guarded<Scalar> q_memory(most * most), k_memory(most * most), out_memory(most * most + 64);
+    std::ptrdiff_t wrong = 0, touched = 0;
+    for (const std::ptrdiff_t D : extents)
+        for (const std::ptrdiff_t L : extents) {
+            for (const std::ptrdiff_t M : extents) {
+                const bool end = (L + M + D) % 2 == 0;
+                Scalar* const q = q_memory.place(L * D, end);
+                Scalar* const k = k_memory.place(M * D, end);
+                Scalar* const out = out_memory.place(L * M, end);
+                for (std::ptrdiff_t l = 0; l < L; ++l) std::copy_n(&expected.q(0, 0, l, 0), D, q + l * D);
+                for (std::ptrdiff_t m = 0; m < M; ++m) std::copy_n(&expected.k(0, 0, m, 0), D, k + m * D);
+                Scalar* const beside = end ? out - 64 : out + L * M;
+                std::fill_n(out, L * M, std::numeric_limits<Scalar>::quiet_NaN());
+                std::fill_n(beside, 64, canary);
+                batched_scores_vectorized(tensor_view<const Scalar>(q, {1, 1, L, D}),
+                                          tensor_view<const Scalar>(k, {1, 1, M, D}),
+                                          tensor_view<Scalar>(out, {1, 1, L, M}), {.isa = name});
+                for (std::ptrdiff_t l = 0; l < L; ++l)
+                    for (std::ptrdiff_t m = 0; m < M; ++m) wrong += !expected.right(name, out[l * M + m], D, l, m);
+                touched += std::any_of(beside, beside + 64, [=](Scalar x) { return !same_bits(x, canary); });
+            }
+        }
+    CHECK(wrong == 0);
+    CHECK(touched == 0);
+}
+
+}  // namespace
+
+TEST_CASE("every L, M, D around the lanes and the tiles, against protected pages") {
+    // HEADWISE_TEST_DENSE asks for all of 1 ... 70, which takes minutes; these are around every multiple of 4, 6, 14, 16.
+    std::vector<std::ptrdiff_t> extents{1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 14, 15, 16, 17, 28, 29, 31, 32, 33, 48, 49, 64, 65};
+    if (std::getenv("HEADWISE_TEST_DENSE") != nullptr) {
+        extents.resize(70);
+        for (std::size_t i = 0; i < 70; ++i) extents[i] = static_cast<std::ptrdiff_t>(i) + 1;
+    }
+    on_every_target([&]<class Scalar>(isa name, Scalar) { sweep<Scalar>(name, extents); });
+}
+
+TEST_CASE("shapes of several heads, tiles and blocks of columns") {
+    const std::vector<std::array<std::ptrdiff_t, 5>> shapes{
+        {2, 3, 8, 8, 16}, {2, 3, 7, 5, 13}, {3, 5, 31, 57, 61}, {1, 2, 197, 197, 64}, {1, 1, 29, 4100, 40},
+        {1, 1, 3, 1500, 130}, {2, 1, 20, 700, 257}, {1, 1, 15, 33, 5000}, {1, 2, 1, 513, 128}, {1, 1, 1024, 3, 7}};
+    on_every_target([&]<class Scalar>(isa name, Scalar) {
+        for (const auto& [B, H, L, M, D] : shapes) {
+            CAPTURE(detail::text_of({B, H, L, M}));
+            CAPTURE(D);
+            const auto q = randn<Scalar>({B, H, L, D}, 1), k = randn<Scalar>({B, H, M, D}, 2);
+            const auto out = batched_scores_vectorized(q, k, {.isa = name});
+            CHECK(difference<Scalar>(name, q, k, out) == "");
+        }
+    });
+}
+
+TEST_CASE("empty extents: D = 0 gives exact zeros, any other writes nothing") {
+    on_every_target([]<class Scalar>(isa name, Scalar) {
+        for (const std::ptrdiff_t L : {1, 20}) {
+            tensor<Scalar> out({2, 3, L, 37}, uninitialized);
+            std::fill_n(out.data(), out.size(), std::numeric_limits<Scalar>::quiet_NaN());
+            batched_scores_vectorized(tensor<Scalar>({2, 3, L, 0}), tensor<Scalar>({2, 3, 37, 0}), out, {.isa = name});
+            CHECK(same_bits(out, tensor<Scalar>({2, 3, L, 37})));
+        }
+        for (const auto& [B, H, L, M] : {shape4{0, 2, 3, 4}, {2, 0, 3, 4}, {2, 3, 0, 4}, {2, 3, 4, 0}}) {
+            const auto out =
+                batched_scores_vectorized(tensor<Scalar>({B, H, L, 5}), tensor<Scalar>({B, H, M, 5}), {.isa = name});
+            CHECK(out.shape() == shape4{B, H, L, M});
+        }
+    });
+}
+
+TEST_CASE("any strides, gaps and alignment give the bits of dense data, and nothing beside them is read or written") {
+    auto layouts = test::layouts();
+    layouts.push_back({.name = "rows 4096 bytes apart", .gap = 4096});  // less the row's length, set below
+    on_every_target([&]<class Scalar>(isa name, Scalar) {
+        for (const std::ptrdiff_t L : {5, 30}) {
+            const std::ptrdiff_t B = 2, H = 3, M = 37, D = 21;
+            layouts.back().gap = 4096 / std::ptrdiff_t{sizeof(Scalar)} - D;
+            const auto q = randn<Scalar>({B, H, L, D}, 3), k = randn<Scalar>({B, H, M, D}, 4);
+            const auto dense = batched_scores_vectorized(q, k, {.isa = name});
+            REQUIRE(difference<Scalar>(name, q, k, dense) == "");
+            for (std::size_t i = 0; i < layouts.size(); ++i)
+                for (const std::size_t j : {std::size_t{0}, i}) {  // each against dense partners, and against itself
+                    const test::layout &first = layouts[i], &second = layouts[j];
+                    CAPTURE(L);
+                    CAPTURE(first.name);
+                    CAPTURE(second.name);
+                    const auto check = [&](const auto& q_as, const auto& k_as, const auto& out_as) {
+                        const test::laid_out<Scalar> q_at(q, q_as), k_at(k, k_as), out(dense.shape(), out_as);
+                        batched_scores_vectorized(q_at.view(), k_at.view(), out.view(), {.isa = name});
+                        REQUIRE(elements_equal(out.view(), dense));
+                        REQUIRE(out.written() == dense.size());
+                    };
+                    check(first, second, second);
+                    check(second, first, second);
+                    check(second, second, first);
+                }
+        }
+    });
+}
+
+TEST_CASE("a stride of zero broadcasts: one key tensor for every head") {
+    on_every_target([]<class Scalar>(isa name, Scalar) {
+        const auto q = randn<Scalar>({2, 3, 20, 16}, 5), one = randn<Scalar>({1, 1, 33, 16}, 6);
+        const tensor_view<const Scalar> k(one.data(), {2, 3, 33, 16}, {0, 0, 16, 1});
+        const auto out = batched_scores_vectorized(q, k, {.isa = name});
+        CHECK(difference<Scalar>(name, q, k, out) == "");
+    });
+}
+
+TEST_CASE("NaN and infinities in q and k reach the rows and columns that they belong to, and no others") {
+    on_every_target([]<class Scalar>(isa name, Scalar) {
+        for (const std::ptrdiff_t L : {6, 30})
+            for (const Scalar bad : {std::numeric_limits<Scalar>::quiet_NaN(), std::numeric_limits<Scalar>::infinity()}) {
+                auto q = randn<Scalar>({1, 2, L, 19}, 9), k = randn<Scalar>({1, 2, 45, 19}, 10);
+                const auto clean = batched_scores_vectorized(q, k, {.isa = name});
+                q(0, 1, 3, 18) = bad;
+                k(0, 0, 44, 0) = bad;
+                tensor<Scalar> out(clean.shape());
+                std::fill_n(out.data(), out.size(), std::numeric_limits<Scalar>::quiet_NaN());
+                batched_scores_vectorized(q, k, out, {.isa = name});
+                std::ptrdiff_t wrong = 0;
+                for (std::ptrdiff_t h = 0; h < 2; ++h)
+                    for (std::ptrdiff_t l = 0; l < L; ++l)
+                        for (std::ptrdiff_t m = 0; m < 45; ++m) {
+                            const bool spoiled = h == 1 ? l == 3 : m == 44;
+                            wrong += spoiled ? std::isfinite(out(0, h, l, m))
+                                             : !same_bits(out(0, h, l, m), clean(0, h, l, m));
+                        }
+                CHECK(wrong == 0);
+            }
+    });
+}
+
+TEST_CASE("scale is one rounding after the sum") {
+    on_every_target([]<class Scalar>(isa name, Scalar) {
+        for (const std::ptrdiff_t L : {4, 30}) {
+            const auto q = randn<Scalar>({1, 2, L, 33}, 1), k = randn<Scalar>({1, 2, 21, 33}, 2);
+            const auto plain = batched_scores_vectorized(q, k, {.isa = name});
+            const auto scaled = batched_scores_vectorized(q, k, {.scale = 0.3, .isa = name});
+            std::ptrdiff_t wrong = 0;
+            for (std::ptrdiff_t i = 0; i < plain.size(); ++i)
+                wrong += !same_bits(scaled.data()[i], static_cast<Scalar>(plain.data()[i] * Scalar(0.3)));
+            CHECK(wrong == 0);
+        }
+    });
+}
+
+TEST_CASE("threads, stores and the batch change no bit") {
+    on_every_target([]<class Scalar>(isa name, Scalar) {
+        for (const auto& [B, H, L, M, D] : std::vector<std::array<std::ptrdiff_t, 5>>{
+                 {2, 16, 64, 192, 40}, {1, 1, 700, 512, 33}, {1, 2, 2, 30000, 64}, {1, 1, 45, 20000, 16}}) {
+            CAPTURE(L);
+            const auto q = randn<Scalar>({B, H, L, D}, 1), k = randn<Scalar>({B, H, M, D}, 2);
+            const auto one = batched_scores_vectorized(q, k, {.isa = name, .stores = stores::cached});
+            for (const int threads : {0, 2, 3, 8})
+                CHECK(same_bits(one, batched_scores_vectorized(q, k, {.threads = threads, .isa = name})));
+            CHECK(same_bits(one, batched_scores_vectorized(q, k, {.isa = name, .stores = stores::streaming})));
+
+            const tensor_view<const Scalar> last_q(&q(B - 1, H - 1, 0, 0), {1, 1, L, D});
+            const tensor_view<const Scalar> last_k(&k(B - 1, H - 1, 0, 0), {1, 1, M, D});
+            const auto alone = batched_scores_vectorized(last_q, last_k, {.isa = name});
+            CHECK(std::memcmp(alone.data(), &one(B - 1, H - 1, 0, 0), static_cast<std::size_t>(L * M) * sizeof(Scalar)) == 0);
+        }
+    });
+}
+
+TEST_CASE("a row's bits do not depend on how many rows there are, nor on the instruction set's width") {
+    const auto q = randn<float>({1, 1, 50, 64}, 1), k = randn<float>({1, 1, 70, 64}, 2);
+    for (const isa name : supported_isas()) {
+        CAPTURE(to_string(name));
+        const auto all = batched_scores_vectorized(q, k, {.isa = name});
+        for (const std::ptrdiff_t L : {1, 2, 8, 9, 14, 50}) {
+            const auto some = batched_scores_vectorized(tensor_view<const float>(q.data(), {1, 1, L, 64}), k, {.isa = name});
+            CHECK(std::memcmp(some.data(), all.data(), static_cast<std::size_t>(some.size()) * sizeof(float)) == 0);
+        }
+        if (name != isa::baseline) CHECK(same_bits(all, batched_scores_vectorized(q, k)));
+    }
+}
+
+TEST_CASE("two callers at once, each with threads of their own") {
+    const auto q = randn<float>({4, 4, 128, 64}, 1), k = randn<float>({4, 4, 256, 64}, 2);
+    const auto expected = batched_scores_vectorized(q, k);
+    std::vector<tensor<float>> results(4);
+    std::vector<std::thread> callers;
+    for (tensor<float>& result : results)
+        callers.emplace_back([&] {
+            for (int i = 0; i < 20; ++i) result = batched_scores_vectorized(q, k, {.threads = 2});
+        });
+    for (std::thread& caller : callers) caller.join();
+    for (const tensor<float>& result : results) CHECK(same_bits(result, expected));
+}
+
+TEST_CASE("a pool that the caller hands over, and a call from inside its task") {
+    Eigen::ThreadPool pool(2);
+    const auto q = randn<float>({4, 4, 128, 64}, 1), k = randn<float>({4, 4, 256, 64}, 2);
+    const auto expected = batched_scores_vectorized(q, k);
+    CHECK(same_bits(expected, batched_scores_vectorized(q, k, {.threads = 3, .pool = &pool})));
+    tensor<float> inside;
+    Eigen::Barrier done(1);
+    pool.Schedule([&] {
+        inside = batched_scores_vectorized(q, k, {.threads = 3, .pool = &pool});
+        done.Notify();
+    });
+    done.Wait();
+    CHECK(same_bits(expected, inside));
+}
+
+TEST_CASE("what the options may not be") {
+    const tensor<float> q({1, 1, 2, 3}), k({1, 1, 2, 3});
+    CHECK_THROWS_WITH(batched_scores_vectorized(q, k, {.threads = -1}), "options.threads = -1: must be >= 0 (0: all)");
+    for (const isa name : {isa::baseline, isa::avx2, isa::avx512, isa::neon}) {
+        const auto known = supported_isas();
+        if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+        CHECK_THROWS_AS(batched_scores_vectorized(q, k, {.isa = name}), std::invalid_argument);
+        CHECK_THROWS_AS(batched_scores_vectorized(q, k, {.isa = name}), std::invalid_argument);  // not remembered
+    }
+    CHECK(parse_isa("avx2") == isa::avx2);
+    CHECK_THROWS_WITH(static_cast<void>(parse_isa("sse9")),
+                      "isa 'sse9' is none of automatic, baseline, avx2, avx512, neon");
+}
