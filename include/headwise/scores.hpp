@@ -91,8 +91,7 @@ inline workspace& thread_workspace() {
 
 template <class Scalar>
 kernel::operand<Scalar> operand_of(const tensor_view<Scalar>& view) noexcept {
-    const strides4& s = view.strides();
-    return {view.data(), s[0], s[1], s[2], s[3]};
+    return {view.data(), view.strides().data()};
 }
 
 }  // namespace detail
@@ -101,11 +100,10 @@ namespace detail {
 
 /// Whether every row of out begins and steps at a multiple of a cache line, so that whole lines can be streamed.
 template <class Scalar>
-[[nodiscard]] bool rows_are_lines(const tensor_view<Scalar>& out) noexcept {
-    const strides4& s = out.strides();
-    const std::ptrdiff_t steps = s[0] | s[1] | s[2];
-    return s[3] == 1 && (steps * std::ptrdiff_t{sizeof(Scalar)}) % 64 == 0 &&
-           reinterpret_cast<std::uintptr_t>(out.data()) % 64 == 0;
+[[nodiscard]] bool rows_are_lines(const kernel::operand<Scalar>& out) noexcept {
+    const std::ptrdiff_t steps = out.strides[0] | out.strides[1] | out.strides[2];
+    return out.column() == 1 && steps * std::ptrdiff_t{sizeof(Scalar)} % 64 == 0 &&
+           reinterpret_cast<std::uintptr_t>(out.data) % 64 == 0;
 }
 
 /// How a call's work is cut for threads: by heads where there are enough, else each head by rows, or, where rows are
@@ -116,20 +114,29 @@ struct scores_cut {
 
     [[nodiscard]] std::ptrdiff_t pieces() const noexcept { return heads * rows * columns; }
 
+    /// The arguments of piece i.
     template <class Scalar>
-    [[nodiscard]] kernel::scores_part piece(const kernel::scores_arguments<Scalar>& a, std::ptrdiff_t i) const noexcept {
+    [[nodiscard]] kernel::scores_arguments<Scalar> piece(kernel::scores_arguments<Scalar> a, std::ptrdiff_t i) const {
         const std::ptrdiff_t column = i % columns * column_step, row = i / columns % rows * row_step;
-        const std::ptrdiff_t head = i / columns / rows * head_step;
-        return {head, std::min(head + head_step, a.batches * a.heads), row,    std::min(row + row_step, a.rows),
-                column, std::min(column + column_step, a.columns)};
+        a.q.data += row * a.q.row();
+        a.k.data += column * a.k.row();
+        a.out.data += row * a.out.row() + column * a.out.column();
+        a.rows = std::min(row_step, a.rows - row);
+        a.columns = std::min(column_step, a.columns - column);
+        return a;
+    }
+    [[nodiscard]] kernel::head_range heads_of(std::ptrdiff_t i, std::ptrdiff_t all) const noexcept {
+        const std::ptrdiff_t first = i / columns / rows * head_step;
+        return {first, std::min(first + head_step, all)};
     }
 };
 
 template <class Scalar>
-scores_cut cut_work(const kernel::scores_arguments<Scalar>& a, const kernel::scores_kernel<Scalar>& kernel, int threads) {
+scores_cut cut_work(const kernel::scores_arguments<Scalar>& a, std::ptrdiff_t heads,
+                    const kernel::scores_kernel<Scalar>& kernel, int threads) {
     const auto up = [](std::ptrdiff_t n, std::ptrdiff_t by) { return (n + by - 1) / by; };
     constexpr std::ptrdiff_t pieces_per_thread = 4;  // what a slower thread leaves, a faster one takes
-    const std::ptrdiff_t heads = a.batches * a.heads, wanted = threads == 1 ? 1 : threads * pieces_per_thread;
+    const std::ptrdiff_t wanted = threads == 1 ? 1 : threads * pieces_per_thread;
     scores_cut cut{std::max<std::ptrdiff_t>(1, heads / wanted), a.rows, a.columns, 0, 1, 1};
     cut.heads = up(heads, cut.head_step);
     if (const std::ptrdiff_t per_head = up(wanted, heads); per_head > 1) {
@@ -152,22 +159,24 @@ scores_cut cut_work(const kernel::scores_arguments<Scalar>& a, const kernel::sco
 
 /// Everything beyond the smallest calls: decides on streaming, prefetching, threads and workspace, and runs.
 template <class Scalar>
-HEADWISE_NOINLINE void run_scores(const kernel::scores_kernel<Scalar>& kernel, kernel::scores_arguments<Scalar> a,
-                                  const tensor_view<Scalar>& out, bool few, const scores_options& options) {
+HEADWISE_NOINLINE void run_scores(const kernel::scores_kernel<Scalar>& kernel,
+                                  const kernel::scores_arguments<Scalar>& call, std::ptrdiff_t heads, bool few,
+                                  const scores_options& options) {
+    kernel::scores_arguments<Scalar> a = call;
     constexpr std::ptrdiff_t bytes = sizeof(Scalar);
-    const std::ptrdiff_t heads = a.batches * a.heads, results = heads * a.rows * a.columns;
+    const std::ptrdiff_t results = heads * a.rows * a.columns;
     a.prefetch = (results + heads * (a.rows + a.columns) * a.depth) * bytes > prefetch_bytes;
-    a.stream = options.stores != stores::cached && rows_are_lines(out) &&
+    a.stream = options.stores != stores::cached && rows_are_lines(a.out) &&
                (options.stores == stores::streaming || results * bytes > streaming_bytes);
 
     const double flops = 2.0 * static_cast<double>(results) * static_cast<double>(a.depth);
     const int threads = options.threads == 1 ? 1 : worthwhile_threads(options.threads, flops);
-    const scores_cut cut = cut_work(a, kernel, threads);
+    const scores_cut cut = cut_work(a, heads, kernel, threads);
     const std::ptrdiff_t scalars = few ? 0 : (kernel.workspace_size(a) + 63) / 64 * 64;
     Scalar* const memory = thread_workspace().template reserve<Scalar>(scalars * threads);
     parallel_for(options.pool, threads, cut.pieces(), [&](int worker, std::ptrdiff_t i) {
-        if (few) kernel.few(a, cut.piece(a, i));
-        else kernel.packed(a, cut.piece(a, i), memory + worker * scalars);
+        if (few) kernel.few(cut.piece(a, i), cut.heads_of(i, heads));
+        else kernel.packed(cut.piece(a, i), cut.heads_of(i, heads), memory + worker * scalars);
     });
 }
 
@@ -186,19 +195,20 @@ void batched_scores_vectorized(const Q& q_like, const K& k_like, Out&& out_like,
     using Scalar = scalar_of<Q>;
     const tensor_view<const Scalar> q = as_view(q_like), k = as_view(k_like);
     const tensor_view<Scalar> out = as_view(out_like);
-    detail::check_scores(q, k, out);
+    detail::check_scores(q_like, k_like, out_like);
     if (options.threads < 0) [[unlikely]]
         detail::refuse("options.threads = " + std::to_string(options.threads) + ": must be >= 0 (0: all)");
     const kernel::scores_kernel<Scalar>& kernel = detail::kernel_for<Scalar>(detail::choose_isa(options.isa));
-    if (out.size() == 0) return;
+    if (detail::is_empty(out.shape())) return;
 
     const shape4 &q_shape = q.shape(), &out_shape = out.shape();
-    kernel::scores_arguments<Scalar> a{detail::operand_of(q), detail::operand_of(k), detail::operand_of(out),
-                                       q_shape[0], q_shape[1], q_shape[2], out_shape[3], q_shape[3],
-                                       static_cast<Scalar>(options.scale), false, false};
-    const bool few = a.rows <= kernel.most_few && a.q.column == 1 && a.k.column == 1 && a.out.column == 1;
-    if (few && options.threads == 1) return kernel.few(a, {0, a.batches * a.heads, 0, a.rows, 0, a.columns});
-    detail::run_scores(kernel, a, out, few, options);
+    const kernel::scores_arguments<Scalar> a{detail::operand_of(q), detail::operand_of(k), detail::operand_of(out),
+                                             q_shape[1], q_shape[2], out_shape[3], q_shape[3],
+                                             static_cast<Scalar>(options.scale), false, false};
+    const std::ptrdiff_t heads = q_shape[0] * q_shape[1];
+    const bool few = a.rows <= kernel.most_few && a.q.column() == 1 && a.k.column() == 1 && a.out.column() == 1;
+    if (few && options.threads == 1) return kernel.few(a, {0, heads});
+    detail::run_scores(kernel, a, heads, few, options);
 }
 
 /// The same, into a new tensor (B, H, L, M).

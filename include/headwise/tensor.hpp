@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -35,25 +36,41 @@ inline std::string text_of(const shape4& values) {
 /// a * b for non-negative factors, or -1 when the product does not fit `ptrdiff_t`.
 constexpr std::ptrdiff_t product_or_negative(std::ptrdiff_t a, std::ptrdiff_t b) noexcept {
     if (a < 0 || b < 0) return -1;
+    constexpr int half = std::numeric_limits<std::ptrdiff_t>::digits / 2;
+    if ((a | b) >> half == 0) return a * b;  // spares the division, which would cost a small call a tenth of its time
     if (b != 0 && a > std::numeric_limits<std::ptrdiff_t>::max() / b) return -1;
     return a * b;
+}
+
+constexpr bool is_empty(const shape4& shape) noexcept {
+    return (int{shape[0] == 0} | int{shape[1] == 0} | int{shape[2] == 0} | int{shape[3] == 0}) != 0;  // no branch
+}
+
+/// The number of elements of a checked shape. The other extents of an empty one may be of any size: not multiplied.
+constexpr std::ptrdiff_t element_count(const shape4& shape) noexcept {
+    return is_empty(shape) ? 0 : shape[0] * shape[1] * shape[2] * shape[3];
+}
+
+/// The size in bytes of a shape without negative extents, or -1 when it overflows `ptrdiff_t`.
+constexpr std::ptrdiff_t bytes_or_negative(const shape4& shape, std::size_t scalar_bytes) noexcept {
+    if (is_empty(shape)) return 0;
+    std::ptrdiff_t bytes = static_cast<std::ptrdiff_t>(scalar_bytes);
+    for (const std::ptrdiff_t extent : shape) bytes = product_or_negative(bytes, extent);
+    return bytes;
 }
 
 /// The number of elements of a shape. Refuses negative extents and a size in bytes that overflows `ptrdiff_t`.
 inline std::ptrdiff_t checked_size(const shape4& shape, std::size_t scalar_bytes) {
     for (const std::ptrdiff_t extent : shape)
         if (extent < 0) refuse("shape " + text_of(shape) + ": every extent must be >= 0");
-    if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
-    std::ptrdiff_t bytes = static_cast<std::ptrdiff_t>(scalar_bytes);
-    for (const std::ptrdiff_t extent : shape) bytes = product_or_negative(bytes, extent);
-    if (bytes < 0) refuse("shape " + text_of(shape) + ": the size in bytes overflows ptrdiff_t");
-    return bytes / static_cast<std::ptrdiff_t>(scalar_bytes);
+    if (bytes_or_negative(shape, scalar_bytes) < 0)
+        refuse("shape " + text_of(shape) + ": the size in bytes overflows ptrdiff_t");
+    return element_count(shape);
 }
 
 constexpr strides4 dense_strides(const shape4& shape) noexcept {
     // An empty tensor has no element to step to; ones keep the products below from overflowing.
-    const bool empty = shape[0] == 0 || shape[1] == 0 || shape[2] == 0 || shape[3] == 0;
-    if (empty) return {1, 1, 1, 1};
+    if (is_empty(shape)) return {1, 1, 1, 1};
     return {shape[1] * shape[2] * shape[3], shape[2] * shape[3], shape[3], 1};
 }
 
@@ -71,8 +88,9 @@ public:
     using element_type = Scalar;
     using value_type = std::remove_const_t<Scalar>;
     using matrix = Eigen::Matrix<value_type, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-    using head_map = Eigen::Map<std::conditional_t<std::is_const_v<Scalar>, const matrix, matrix>, Eigen::Unaligned,
-                                Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>>;
+    using element_matrix = std::conditional_t<std::is_const_v<Scalar>, const matrix, matrix>;
+    using head_map = Eigen::Map<element_matrix, Eigen::Unaligned, Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>>;
+    using contiguous_head_map = Eigen::Map<element_matrix, Eigen::Unaligned, Eigen::OuterStride<>>;
 
     /// The empty view, shape (0, 0, 0, 0).
     constexpr tensor_view() noexcept = default;
@@ -98,9 +116,7 @@ public:
     [[nodiscard]] constexpr Scalar* data() const noexcept { return data_; }
     [[nodiscard]] constexpr const shape4& shape() const noexcept { return shape_; }
     [[nodiscard]] constexpr const strides4& strides() const noexcept { return strides_; }
-    [[nodiscard]] constexpr std::ptrdiff_t size() const noexcept {
-        return shape_[0] * shape_[1] * shape_[2] * shape_[3];
-    }
+    [[nodiscard]] constexpr std::ptrdiff_t size() const noexcept { return detail::element_count(shape_); }
 
     /// Element (b, h, l, d); indices are not checked.
     [[nodiscard]] constexpr Scalar& operator()(std::ptrdiff_t b, std::ptrdiff_t h, std::ptrdiff_t l,
@@ -110,10 +126,32 @@ public:
 
     /// The (l, d) matrix of one head, as an Eigen map over the same memory; indices are not checked.
     [[nodiscard]] head_map head(std::ptrdiff_t b, std::ptrdiff_t h) const {
-        return head_map(data_ + b * strides_[0] + h * strides_[1], shape_[2], shape_[3], {strides_[2], strides_[3]});
+        return head_map(head_data(b, h), shape_[2], shape_[3], {strides_[2], strides_[3]});
+    }
+
+    /// Is each row, d = 0, 1, ..., one contiguous run?
+    [[nodiscard]] constexpr bool has_contiguous_rows() const noexcept { return strides_[3] == 1 || shape_[3] <= 1; }
+
+    /// `head(b, h)` where `has_contiguous_rows()`. Eigen's products work on such a map in place; the operands that may
+    /// have a stride along d they copy first.
+    [[nodiscard]] contiguous_head_map contiguous_head(std::ptrdiff_t b, std::ptrdiff_t h) const {
+        return contiguous_head_map(head_data(b, h), shape_[2], shape_[3], Eigen::OuterStride<>(strides_[2]));
     }
 
 private:
+    template <class>
+    friend class tensor;
+
+    /// A tensor's own shape has been checked: not again at every call.
+    struct trusted {};
+    tensor_view(Scalar* data, const shape4& shape, trusted) noexcept
+        : data_(data), shape_(shape), strides_(detail::dense_strides(shape)) {}
+
+    constexpr Scalar* head_data(std::ptrdiff_t b, std::ptrdiff_t h) const noexcept {
+        // An empty view has no element to point to, and its data may be null.
+        return detail::is_empty(shape_) ? data_ : data_ + b * strides_[0] + h * strides_[1];
+    }
+
     static strides4 checked_dense_strides(const shape4& shape) {
         detail::checked_size(shape, sizeof(Scalar));
         return detail::dense_strides(shape);
@@ -182,11 +220,13 @@ public:
     [[nodiscard]] const Scalar* data() const noexcept { return data_; }
     [[nodiscard]] const shape4& shape() const noexcept { return shape_; }
     [[nodiscard]] strides4 strides() const noexcept { return detail::dense_strides(shape_); }
-    [[nodiscard]] std::ptrdiff_t size() const noexcept { return shape_[0] * shape_[1] * shape_[2] * shape_[3]; }
+    [[nodiscard]] std::ptrdiff_t size() const noexcept { return detail::element_count(shape_); }
 
     /// A view of this tensor, valid while the tensor lives and is not moved from; none is given of a temporary.
-    [[nodiscard]] tensor_view<Scalar> view() & { return {data_, shape_}; }
-    [[nodiscard]] tensor_view<const Scalar> view() const& { return {data_, shape_}; }
+    [[nodiscard]] tensor_view<Scalar> view() & noexcept { return {data_, shape_, typename tensor_view<Scalar>::trusted{}}; }
+    [[nodiscard]] tensor_view<const Scalar> view() const& noexcept {
+        return {data_, shape_, typename tensor_view<const Scalar>::trusted{}};
+    }
     void view() && = delete;
     void view() const&& = delete;
 
@@ -205,13 +245,14 @@ public:
 
     [[nodiscard]] auto head(std::ptrdiff_t b, std::ptrdiff_t h) & { return view().head(b, h); }
     [[nodiscard]] auto head(std::ptrdiff_t b, std::ptrdiff_t h) const& { return view().head(b, h); }
+    void head(std::ptrdiff_t b, std::ptrdiff_t h) const&& = delete;
 
 private:
     Scalar* data_ = nullptr;
     shape4 shape_{};
 };
 
-// What an operation accepts: a tensor or a view. `as_view` makes the two one.
+// What an operation accepts: a tensor or a view. `as_view` makes the two one; no view is made of a temporary.
 template <class Scalar>
 [[nodiscard]] constexpr tensor_view<Scalar> as_view(tensor_view<Scalar> view) noexcept {
     return view;
@@ -224,6 +265,8 @@ template <class Scalar>
 [[nodiscard]] tensor_view<const Scalar> as_view(const tensor<Scalar>& owner) {
     return owner.view();
 }
+template <class Scalar>
+void as_view(const tensor<Scalar>&&) = delete;
 
 /// A `tensor` or a `tensor_view`, const or not.
 template <class T>
@@ -273,8 +316,8 @@ public:
         z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
         return z ^ (z >> 31);
     }
-    /// Uniform in (0, 1), 53 bits.
-    constexpr double uniform() noexcept { return (static_cast<double>((*this)() >> 11) + 0.5) * 0x1p-53; }
+    /// Uniform in (0, 1), the middles of 2^52 equal intervals: with one bit more, the sum would round, and reach 1.
+    constexpr double uniform() noexcept { return (static_cast<double>((*this)() >> 12) + 0.5) * 0x1p-52; }
 
 private:
     std::uint64_t state_;

@@ -192,30 +192,30 @@ HEADWISE_INLINE void accumulate(typename V::vec (&sum)[Rows][1], const typename 
 /// Rows x columns outputs straight from K, which has unit stride along d.
 template <class V, int Rows>
 HEADWISE_NOINLINE void few_rows(const scores_arguments<typename V::scalar>& a, const typename V::scalar* q,
-                                const typename V::scalar* k, typename V::scalar* out, std::ptrdiff_t columns) {
+                                const typename V::scalar* k, typename V::scalar* out) {
     typename V::vec block[V::lanes], sum[Rows][1];
-    for (std::ptrdiff_t m = 0; m < columns; m += V::lanes, k += V::lanes * a.k.row, out += V::lanes) {
-        const int valid = columns - m < V::lanes ? static_cast<int>(columns - m) : V::lanes;
+    for (std::ptrdiff_t m = 0; m < a.columns; m += V::lanes, k += V::lanes * a.k.row(), out += V::lanes) {
+        const int valid = a.columns - m < V::lanes ? static_cast<int>(a.columns - m) : V::lanes;
         HEADWISE_UNROLL
         for (int r = 0; r < Rows; ++r) sum[r][0] = V::zero();
         std::ptrdiff_t d = 0;
         for (; d + V::lanes <= a.depth; d += V::lanes) {
-            load_transposed<V>(block, k + d, a.k.row, valid, V::lanes);
-            accumulate<V, Rows>(sum, q + d, a.q.row, block, V::lanes);
+            load_transposed<V>(block, k + d, a.k.row(), valid, V::lanes);
+            accumulate<V, Rows>(sum, q + d, a.q.row(), block, V::lanes);
         }
         if (d < a.depth) {
             const int left = static_cast<int>(a.depth - d);
-            load_transposed<V>(block, k + d, a.k.row, valid, left);
-            accumulate<V, Rows>(sum, q + d, a.q.row, block, left);
+            load_transposed<V>(block, k + d, a.k.row(), valid, left);
+            accumulate<V, Rows>(sum, q + d, a.q.row(), block, left);
         }
-        write_tile<V, Rows, 1>(sum, out, a.out.row, {a.scale, valid, false});
+        write_tile<V, Rows, 1>(sum, out, a.out.row(), {a.scale, valid, false});
     }
 }
 
 template <class V, int MostRows>
 struct few_rows_table {
     using scalar = typename V::scalar;
-    void (*by_rows[MostRows])(const scores_arguments<scalar>&, const scalar*, const scalar*, scalar*, std::ptrdiff_t);
+    void (*by_rows[MostRows])(const scores_arguments<scalar>&, const scalar*, const scalar*, scalar*);
 
     constexpr few_rows_table() : by_rows{} { fill<MostRows>(); }
     template <int Rows>
@@ -227,20 +227,16 @@ struct few_rows_table {
 
 /// The shortest register that holds a row of the result computes it: its transposes are the cheapest.
 template <class Scalar>
-void few(const scores_arguments<Scalar>& a, const scores_part& part) {
+void few(const scores_arguments<Scalar>& a, head_range range) {
     using registers = registers_of<Scalar>;
     static constexpr few_rows_table<typename registers::wide, tiling<Scalar>::few> wide;
     static constexpr few_rows_table<typename registers::narrow, tiling<Scalar>::few> narrow;
     static constexpr few_rows_table<typename registers::narrowest, tiling<Scalar>::few> narrowest;
-    const std::ptrdiff_t columns = part.columns();
-    const auto& table = columns > registers::narrow::lanes      ? wide.by_rows
-                        : columns > registers::narrowest::lanes ? narrow.by_rows
-                                                                : narrowest.by_rows;
-    const auto compute = table[part.rows() - 1];
-    head_index at(part.first_head, a.heads);
-    for (std::ptrdiff_t head = part.first_head; head < part.last_head; ++head, at.next())
-        compute(a, a.q.at(at.b, at.h) + part.first_row * a.q.row, a.k.at(at.b, at.h) + part.first_column * a.k.row,
-                a.out.at(at.b, at.h) + part.first_row * a.out.row + part.first_column, columns);
+    const auto& table = a.columns > registers::narrow::lanes      ? wide.by_rows
+                        : a.columns > registers::narrowest::lanes ? narrow.by_rows
+                                                                  : narrowest.by_rows;
+    const auto compute = table[a.rows - 1];
+    for (head_walk<Scalar> head(a, range); head.more(); head.next()) compute(a, head.q, head.k, head.out);
 }
 
 // ---------------------------------------------------------------------------------------------- the walk
@@ -264,9 +260,9 @@ layout layout_of(const scores_arguments<Scalar>& a) {
     layout space{block, block * depth};
     // Rows of Q that lie a multiple of 4096 bytes apart share one set of the L1 cache, which has fewer ways than a tile
     // has rows.
-    if (a.q.column != 1 || a.q.row * std::ptrdiff_t{sizeof(Scalar)} % 4096 == 0)
+    if (a.q.column() != 1 || a.q.row() * std::ptrdiff_t{sizeof(Scalar)} % 4096 == 0)
         space.q_rows = (tiles::rows * depth + 15) / 16 * 16;
-    if (a.out.column != 1) space.results = tiles::rows * block;
+    if (a.out.column() != 1) space.results = tiles::rows * block;
     return space;
 }
 
@@ -306,39 +302,38 @@ HEADWISE_INLINE void row_of_tiles(const Scalar* q, std::ptrdiff_t q_row, const S
 }
 
 template <class Scalar>
-void packed(const scores_arguments<Scalar>& a, const scores_part& part, Scalar* workspace) {
+void packed(const scores_arguments<Scalar>& a, head_range range, Scalar* workspace) {
     using tiles = tiling<Scalar>;
     const layout space = layout_of(a);
     Scalar* const panels = workspace;
     Scalar* const q_rows = panels + space.panels;
     Scalar* const results = q_rows + space.q_rows;
     // L = 197 is 15 tiles of 13 or 14 rows, not 14 tiles and a tail of one row.
-    const std::ptrdiff_t row_tiles = (part.rows() + tiles::rows - 1) / tiles::rows;
-    const std::ptrdiff_t low_rows = part.rows() / row_tiles, higher_tiles = part.rows() % row_tiles;
+    const std::ptrdiff_t row_tiles = (a.rows + tiles::rows - 1) / tiles::rows;
+    const std::ptrdiff_t low_rows = a.rows / row_tiles, higher_tiles = a.rows % row_tiles;
 
-    head_index at(part.first_head, a.heads);
-    for (std::ptrdiff_t head = part.first_head; head < part.last_head; ++head, at.next()) {
-        for (std::ptrdiff_t c0 = part.first_column; c0 < part.last_column; c0 += space.block_columns) {
-            const std::ptrdiff_t left = part.last_column - c0;
+    for (head_walk<Scalar> head(a, range); head.more(); head.next()) {
+        for (std::ptrdiff_t c0 = 0; c0 < a.columns; c0 += space.block_columns) {
+            const std::ptrdiff_t left = a.columns - c0;
             const std::ptrdiff_t columns = left < space.block_columns ? left : space.block_columns;
-            pack(panels, a.k.at(at.b, at.h) + c0 * a.k.row, a.k.row, a.k.column, columns, a.depth);
+            pack(panels, head.k + c0 * a.k.row(), a.k.row(), a.k.column(), columns, a.depth);
 
-            const Scalar* q = a.q.at(at.b, at.h) + part.first_row * a.q.row;
-            Scalar* out = a.out.at(at.b, at.h) + part.first_row * a.out.row + c0 * a.out.column;
+            const Scalar* q = head.q;
+            Scalar* out = head.out + c0 * a.out.column();
             for (std::ptrdiff_t t = 0; t < row_tiles; ++t) {
                 const std::ptrdiff_t rows = low_rows + (t < higher_tiles ? 1 : 0);
-                if (space.q_rows != 0) copy(q_rows, a.depth, 1, q, a.q.row, a.q.column, rows, a.depth);
+                if (space.q_rows != 0) copy(q_rows, a.depth, 1, q, a.q.row(), a.q.column(), rows, a.depth);
                 const Scalar* const tile_q = space.q_rows != 0 ? q_rows : q;
-                const std::ptrdiff_t tile_q_row = space.q_rows != 0 ? a.depth : a.q.row;
+                const std::ptrdiff_t tile_q_row = space.q_rows != 0 ? a.depth : a.q.row();
                 if (space.results == 0) {
-                    row_of_tiles(tile_q, tile_q_row, panels, a.depth, out, a.out.row, rows, columns, a.scale, a.stream);
+                    row_of_tiles(tile_q, tile_q_row, panels, a.depth, out, a.out.row(), rows, columns, a.scale, a.stream);
                 } else {
                     row_of_tiles(tile_q, tile_q_row, panels, a.depth, results, space.block_columns, rows, columns,
                                  a.scale, false);
-                    copy(out, a.out.row, a.out.column, results, space.block_columns, 1, rows, columns);
+                    copy(out, a.out.row(), a.out.column(), results, space.block_columns, 1, rows, columns);
                 }
-                q += rows * a.q.row;
-                out += rows * a.out.row;
+                q += rows * a.q.row();
+                out += rows * a.out.row();
             }
         }
     }
