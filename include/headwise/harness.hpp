@@ -7,3 +7,4 @@
 
 #include <headwise/harness/timer.hpp>
 #include <headwise/harness/keep.hpp>
+#include <headwise/harness/agreement.hpp>
