@@ -1,0 +1,425 @@
+#include <headwise/npy.hpp>
+
+#include <bit>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <csignal>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#endif
+
+#include <doctest/doctest.h>
+
+#include "layouts.hpp"
+
+using namespace headwise;
+namespace fs = std::filesystem;
+using namespace std::string_literals;
+
+namespace {
+
+/// The bytes of a file: magic, version, length of the header, header, values.
+std::string npy(int major, const std::string& dict, const std::string& values) {
+    std::string bytes = "\x93NUMPY"s + static_cast<char>(major) + '\0';
+    for (int i = 0; i < (major == 1 ? 2 : 4); ++i) bytes += static_cast<char>((dict.size() >> (8 * i)) & 0xff);
+    return bytes + dict + values;
+}
+
+template <class Scalar>
+tensor<Scalar> read(const std::string& bytes) {
+    std::istringstream in(bytes);
+    return detail::read_npy<Scalar>(in, "x.npy");
+}
+
+template <class Scalar>
+std::vector<Scalar> values(const tensor<Scalar>& t) {
+    return {t.data(), t.data() + t.size()};
+}
+
+template <class Scalar>
+bool same_bits(const tensor<Scalar>& a, const tensor<Scalar>& b) {
+    return a.shape() == b.shape() &&
+           (a.size() == 0 || std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.size()) * sizeof(Scalar)) == 0);
+}
+
+std::string content(const fs::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// A folder of our own, gone at the end.
+struct scratch {
+    fs::path folder = fs::temp_directory_path() / ("headwise-npy-" + std::to_string(std::random_device{}()));
+    scratch() { fs::create_directory(folder); }
+    ~scratch() { fs::remove_all(folder); }
+    scratch(const scratch&) = delete;
+    scratch& operator=(const scratch&) = delete;
+
+    fs::path write(const std::string& name, const std::string& bytes) const {
+        std::ofstream(folder / name, std::ios::binary) << bytes;
+        return folder / name;
+    }
+    std::ptrdiff_t files() const { return std::distance(fs::directory_iterator(folder), fs::directory_iterator()); }
+};
+
+const std::string little_f4 =
+    "\x00\x00\x80\x3f\x00\x00\x00\xc0\x00\x00\x20\x41\xcd\xcc\xcc\x3d\x00\x00\x80\x7f\x00\x00\x00\x80"s;
+const std::string big_f4 =
+    "\x3f\x80\x00\x00\xc0\x00\x00\x00\x41\x20\x00\x00\x3d\xcc\xcc\xcd\x7f\x80\x00\x00\x80\x00\x00\x00"s;
+const std::vector<float> six = {1, -2, 10, 0.1f, std::numeric_limits<float>::infinity(), -0.f};
+const std::string native_f4 = std::endian::native == std::endian::little ? little_f4 : big_f4;
+
+const std::string little_f8 = "\x00\x00\x00\x00\x00\x00\xf0\x3f\x9a\x99\x99\x99\x99\x99\xb9\xbf"s;
+const std::string big_f8 = "\x3f\xf0\x00\x00\x00\x00\x00\x00\xbf\xb9\x99\x99\x99\x99\x99\x9a"s;
+
+}  // namespace
+
+TEST_CASE("float32 and float64 in every byte order and format version") {
+    for (const int version : {1, 2, 3}) {
+        CAPTURE(version);
+        const auto file = [version](const std::string& descr, const std::string& shape, const std::string& bytes) {
+            return npy(version, "{'descr': '" + descr + "', 'fortran_order': False, 'shape': " + shape + ", }   \n",
+                       bytes);
+        };
+        const shape4 shape = {1, 1, 2, 3};
+        for (const auto& t :
+             {read<float>(file("<f4", "(2, 3)", little_f4)), read<float>(file(">f4", "(2, 3)", big_f4)),
+              read<float>(file("=f4", "(2, 3)", native_f4)), read<float>(file("|f4", "(2, 3)", native_f4))}) {
+            CHECK(t.shape() == shape);
+            CHECK(values(t) == six);
+            CHECK(std::signbit(t(0, 0, 1, 2)));
+        }
+        CHECK(values(read<double>(file("<f8", "(2,)", little_f8))) == std::vector<double>{1, -0.1});
+        CHECK(values(read<double>(file(">f8", "(2,)", big_f8))) == std::vector<double>{1, -0.1});
+    }
+}
+
+TEST_CASE("missing leading dimensions are 1; rank 0 is one value") {
+    const auto shape_of = [](const std::string& shape, std::size_t count) {
+        return read<float>(npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': " + shape + ", }\n",
+                               std::string(4 * count, '\0')))
+            .shape();
+    };
+    CHECK(shape_of("()", 1) == shape4{1, 1, 1, 1});
+    CHECK(shape_of("(6,)", 6) == shape4{1, 1, 1, 6});
+    CHECK(shape_of("(2, 3)", 6) == shape4{1, 1, 2, 3});
+    CHECK(shape_of("(2, 3, 4)", 24) == shape4{1, 2, 3, 4});
+    CHECK(shape_of("(2, 3, 4, 5)", 120) == shape4{2, 3, 4, 5});
+    CHECK(shape_of("(2, 0, 4, 5)", 0) == shape4{2, 0, 4, 5});
+    CHECK(shape_of("(9223372036854775807, 9223372036854775807, 0)", 0)[3] == 0);
+}
+
+TEST_CASE("Fortran order: the first axis varies fastest") {
+    const auto fortran = [](const std::string& descr, const std::string& shape, const std::string& bytes) {
+        return npy(1, "{'descr': '" + descr + "', 'fortran_order': True, 'shape': " + shape + ", }\n", bytes);
+    };
+    // The columns of [[1, 10, inf], [-2, 0.1, -0]], one after the other.
+    const std::vector<float> rows = {six[0], six[2], six[4], six[1], six[3], six[5]};
+    CHECK(values(read<float>(fortran("<f4", "(2, 3)", little_f4))) == rows);
+    CHECK(values(read<float>(fortran(">f4", "(2, 3)", big_f4))) == rows);
+    CHECK(values(read<float>(fortran("<f4", "(6,)", little_f4))) == six);
+    CHECK(read<float>(fortran("<f4", "(2, 0)", "")).shape() == shape4{1, 1, 2, 0});
+
+    const auto expected = randn<float>({2, 3, 4, 5}, 1);
+    std::string bytes;
+    for (std::ptrdiff_t d = 0; d < 5; ++d)
+        for (std::ptrdiff_t l = 0; l < 4; ++l)
+            for (std::ptrdiff_t h = 0; h < 3; ++h)
+                for (std::ptrdiff_t b = 0; b < 2; ++b)
+                    bytes.append(reinterpret_cast<const char*>(&expected(b, h, l, d)), sizeof(float));
+    CHECK(same_bits(read<float>(fortran("=f4", "(2, 3, 4, 5)", bytes)), expected));
+}
+
+TEST_CASE("the dict may be written in any way that Python reads") {
+    for (const std::string& dict : {
+             "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }"s,
+             "{'descr':'<f4','fortran_order':False,'shape':(2,3)}"s,
+             "  { \"shape\" : ( 2 , 3 , ) ,\n\t\"fortran_order\" : False , \"descr\" : \"<f4\" }  \n\n"s,
+             "{'shape': (2L, 3L), 'descr': '<f4', 'fortran_order': False}"s,
+             "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }" + std::string(60000, ' ') + "\n",
+         })
+        CHECK(values(read<float>(npy(1, dict, little_f4))) == six);
+}
+
+TEST_CASE("NaN keeps its payload, in either byte order") {
+    const std::string head = "f4', 'fortran_order': False, 'shape': (), }\n";
+    const auto bits = [](const tensor<float>& t) { return std::bit_cast<std::uint32_t>(t(0, 0, 0, 0)); };
+    CHECK(bits(read<float>(npy(1, "{'descr': '<" + head, "\x01\x02\xa0\x7f"))) == 0x7fa00201u);  // a signalling one
+    CHECK(bits(read<float>(npy(1, "{'descr': '>" + head, "\x7f\xa0\x02\x01"))) == 0x7fa00201u);
+}
+
+TEST_CASE("what is refused: one sentence with the file and the rule") {
+    struct fault {
+        std::string bytes, message;
+    };
+    const auto header = [](const std::string& dict) { return npy(1, dict, little_f4); };
+    const auto descr = [&](const std::string& text) {
+        return header("{'descr': " + text + ", 'fortran_order': False, 'shape': (2, 3), }\n");
+    };
+    const auto shape = [&](const std::string& text) {
+        return header("{'descr': '<f4', 'fortran_order': False, 'shape': " + text + ", }\n");
+    };
+    const std::string good = shape("(2, 3)"), h = "npy header: ";
+    const fault faults[] = {
+        {"", "is not an npy file: it does not begin with \\x93NUMPY and a version"},
+        {"PK\x03\x04 an archive", "is not an npy file: it does not begin with \\x93NUMPY and a version"},
+        {"\x93NUMPX\x01", "is not an npy file: it does not begin with \\x93NUMPY and a version"},
+        {"\x93NUMPY\x04\x00\x10\x00"s, "npy version 4.0; versions 1.0, 2.0 and 3.0 are read"},
+        {"\x93NUMPY\x00\x00\x10\x00"s, "npy version 0.0; versions 1.0, 2.0 and 3.0 are read"},
+        {"\x93NUMPY\x01\x01\x10\x00"s, "npy version 1.1; versions 1.0, 2.0 and 3.0 are read"},
+        {"\x93NUMPY\x01\x00\x10"s, "the file ends inside the npy header"},
+        {"\x93NUMPY\x02\x00\x10\x00\x00"s, "the file ends inside the npy header"},
+        {"\x93NUMPY\x01\x00\xff\xff{}"s, "the npy header claims 65535 bytes, the file has 2 more"},
+        {"\x93NUMPY\x02\x00\xff\xff\xff\xff{}"s, "the npy header claims 4294967295 bytes, the file has 2 more"},
+        {npy(3, std::string(65536, ' '), ""), "the npy header claims 65536 bytes; one of at most 65535 is read"},
+
+        {descr("'<f8'"), "the file holds float64; load_npy<float> reads float32"},
+        {descr("'>f2'"), "the file holds float16; load_npy<float> reads float32"},
+        {descr("'<i4'"), "the file holds int32; load_npy<float> reads float32"},
+        {descr("'|u1'"), "the file holds uint8; load_npy<float> reads float32"},
+        {descr("'<c8'"), "the file holds complex64; load_npy<float> reads float32"},
+        {descr("'|b1'"), "the file holds bool; load_npy<float> reads float32"},
+        {descr("'|O'"), "the file holds pickled Python objects; load_npy<float> reads float32"},
+        {descr("'<U7'"), "the file holds strings; load_npy<float> reads float32"},
+        {descr("'<V2'"), "the file holds values of dtype '<V2'; load_npy<float> reads float32"},
+        {descr("'<f'"), "the file holds values of dtype '<f'; load_npy<float> reads float32"},
+        {descr("'<f4x'"), "the file holds values of dtype '<f4x'; load_npy<float> reads float32"},
+        {descr("'<f99999999999'"), "the file holds values of dtype '<f99999999999'; load_npy<float> reads float32"},
+        {descr("'f4'"), h + "descr 'f4' must begin with the byte order <, >, = or |"},
+        {descr("''"), h + "descr '' must begin with the byte order <, >, = or |"},
+        {descr("[('x', '<f4')]"), h + "structured dtypes are not read: '[('x', '<f4')], 'fortran_order': False, ...'"},
+
+        {shape("(2, -3)"), h + "a negative extent in shape: '-3), }?'"},
+        {shape("(2, 9223372036854775808)"), h + "an extent overflows ptrdiff_t: '9223372036854775808), }?'"},
+        {shape("(4294967296, 4294967296)"),
+         "the size in bytes of shape (1, 1, 4294967296, 4294967296) overflows ptrdiff_t"},
+        {shape("(1, 2, 3, 4, 5)"), h + "shape has 5 dimensions, at most 4 are read"},
+        {shape("6"), h + "expected '(' before '6, }?'"},
+        {shape("(6)"), h + "shape must be a tuple: (3,), not (3)"},
+        {shape("(2 3)"), h + "expected ')' before '3), }?'"},
+        {shape("(2, 3.0)"), h + "expected ')' before '.0), }?'"},
+        {shape("(2, x)"), h + "shape must hold integers, not 'x), }?'"},
+        {shape("(, 2)"), h + "shape must hold integers, not ', 2), }?'"},
+        {shape("(+2, 3)"), h + "shape must hold integers, not '+2, 3), }?'"},
+
+        {header(""), h + "expected '{' before its end"},
+        {header("{'descr': '<f4'"), h + "expected '}' before its end"},
+        {header("{'descr': '<f4', "), h + "expected ''' before its end"},
+        {header("{'descr': '<f4"), h + "a string does not end: '<f4'"},
+        {header("{descr: '<f4'}"), h + "expected ''' before 'descr: '<f4'}'"},
+        {header("{'descr' '<f4'}"), h + "expected ':' before ''<f4'}'"},
+        {header("{}"), h + "the keys descr, fortran_order and shape must all be there"},
+        {header("{'descr': '<f4', 'shape': (2, 3), }"),
+         h + "the keys descr, fortran_order and shape must all be there"},
+        {header("{'descr': '<f4', 'descr': '<f4', }"), h + "the key 'descr' is unknown or given twice"},
+        {header("{'shape': (2, 3), 'shape': (2, 3), }"), h + "the key 'shape' is unknown or given twice"},
+        {header("{'fortran_order': True, 'fortran_order': True, }"),
+         h + "the key 'fortran_order' is unknown or given twice"},
+        {header("{'colour': 'red', }"), h + "the key 'colour' is unknown or given twice"},
+        {header("{'descr': '<f4', 'fortran_order': 1, }"), h + "fortran_order must be True or False, not '1, }'"},
+        {good.substr(0, 10) + '\x7f' + std::string(good.size() - 11, '\xff'),
+         h + "expected '{' before '" + std::string(40, '?') + "...'"},
+        {header("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), } and more"),
+         h + "text after the dict, 'and more'"},
+
+        {good.substr(0, good.size() - 1),
+         "shape (1, 1, 2, 3) of float32 needs 24 bytes after the header, the file has 23"},
+        {good + '\0', "shape (1, 1, 2, 3) of float32 needs 24 bytes after the header, the file has 25"},
+        {shape("(2, 0)"), "shape (1, 1, 2, 0) of float32 needs 0 bytes after the header, the file has 24"},
+        {shape("(1000000, 1000000, 100000)"),
+         "shape (1, 1000000, 1000000, 100000) of float32 needs 400000000000000000 bytes after the header, the file has "
+         "24"},
+    };
+    for (const fault& f : faults) {
+        const std::string message = "x.npy: " + f.message;
+        CAPTURE(f.message);
+        CHECK_THROWS_WITH_AS((void)read<float>(f.bytes), message.c_str(), std::invalid_argument);
+    }
+    CHECK_THROWS_WITH_AS((void)read<double>(good), "x.npy: the file holds float32; load_npy<double> reads float64",
+                         std::invalid_argument);
+}
+
+TEST_CASE("a file cut anywhere is refused, and one with any byte changed is read or refused, never worse") {
+    const std::string good = npy(1, "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }\n", little_f4);
+    REQUIRE(values(read<float>(good)).size() == 6);
+    for (std::size_t length = 0; length < good.size(); ++length)
+        CHECK_THROWS_AS((void)read<float>(good.substr(0, length)), std::invalid_argument);
+    for (std::size_t i = 0; i < good.size(); ++i)
+        for (int byte = 0; byte < 256; ++byte) {
+            std::string changed = good;
+            changed[i] = static_cast<char>(byte);
+            try {
+                const tensor<float> t = read<float>(changed);
+                CHECK(t.size() == 6);
+            } catch (const std::invalid_argument& refusal) {
+                CHECK(std::string(refusal.what()).starts_with("x.npy: "));
+            }
+        }
+}
+
+TEST_CASE("saved bytes are those of numpy.save") {
+    const scratch here;
+    const fs::path path = here.folder / "two.npy";
+    tensor<float> t({1, 1, 1, 2});
+    t(0, 0, 0, 0) = 1;
+    t(0, 0, 0, 1) = -2;
+    save_npy(path, t);
+    const std::string descr = std::endian::native == std::endian::little ? "<f4" : ">f4";
+    const std::string head =
+        "\x93NUMPY\x01\x00\x76\x00{'descr': '"s + descr + "', 'fortran_order': False, 'shape': (1, 1, 1, 2), }";
+    CHECK(content(path) == head + std::string(127 - head.size(), ' ') + '\n' + native_f4.substr(0, 8));
+
+    // The first extent may grow to 21 digits in place; a header that would fill its 64 bytes exactly takes 64 more.
+    CHECK(detail::npy_header_bytes("f4", {1, 100000000000, 10000000000, 10000000000}).size() == 128);
+    CHECK(detail::npy_header_bytes("f4", {10, 100000000000, 10000000000, 10000000000}).size() == 128);
+    CHECK(detail::npy_header_bytes("f4", {1, 100000000000, 10000000000, 100000000000}).size() == 192);
+
+    for (const char* name : {"seed_q.npy", "seed_scores.npy", "ocr_q.npy", "ocr_scores.npy", "ocr_attention.npy"}) {
+        const fs::path original = fs::path(HEADWISE_TEST_DATA) / name;
+        save_npy(path, load_npy<float>(original));
+        CHECK(content(path) == content(original));
+    }
+    CHECK(here.files() == 1);
+}
+
+TEST_CASE_TEMPLATE("what was saved, from any layout, loads to the same bits", Scalar, float, double) {
+    const scratch here;
+    const fs::path path = here.folder / "t.npy";
+    auto t = randn<Scalar>({2, 3, 4, 5}, 1);
+    t(1, 2, 3, 4) = std::numeric_limits<Scalar>::quiet_NaN();
+    t(0, 0, 0, 0) = -std::numeric_limits<Scalar>::denorm_min();
+    for (const auto& how : test::layouts()) {
+        CAPTURE(how.name);
+        save_npy(path, test::laid_out<Scalar>(t, how).view());
+        CHECK(same_bits(load_npy<Scalar>(path), t));
+    }
+    for (const shape4& shape : {shape4{0, 3, 4, 5}, {2, 3, 4, 0}, {1, 1, 1, 1}, {1000000000000, 0, 1000000000000, 1}}) {
+        save_npy(path, tensor<Scalar>(shape));
+        CHECK(same_bits(load_npy<Scalar>(path), tensor<Scalar>(shape)));
+        CHECK((fs::file_size(path) - static_cast<std::uintmax_t>(tensor<Scalar>(shape).size()) * sizeof(Scalar)) % 64 ==
+              0);
+    }
+}
+
+TEST_CASE("a missing file, a folder and a pipe are refused by name") {
+    const scratch here;
+    const std::string missing = (here.folder / "none.npy").string(), folder = here.folder.string();
+    CHECK_THROWS_WITH_AS((void)load_npy<float>(missing), (missing + ": no such file").c_str(), std::invalid_argument);
+    CHECK_THROWS_WITH_AS((void)load_npy<float>(folder), (folder + ": is a directory, not an npy file").c_str(),
+                         std::invalid_argument);
+    CHECK_THROWS_WITH_AS(save_npy(folder, tensor<float>({1, 1, 1, 1})),
+                         (folder + ": cannot be written: it is a directory").c_str(), std::invalid_argument);
+    const fs::path truncated =
+        here.write("short.npy", npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (9,), }\n", "1234"));
+    const std::string needs =
+        truncated.string() + ": shape (1, 1, 1, 9) of float32 needs 36 bytes after the header, the file has 4";
+    CHECK_THROWS_WITH_AS((void)load_npy<float>(truncated), needs.c_str(), std::invalid_argument);
+#if defined(__unix__) || defined(__APPLE__)
+    const std::string pipe = (here.folder / "pipe").string();
+    REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+    CHECK_THROWS_WITH_AS((void)load_npy<float>(pipe), (pipe + ": is not a regular file").c_str(),
+                         std::invalid_argument);
+    CHECK_THROWS_WITH_AS(save_npy(pipe, tensor<float>({1, 1, 1, 1})),
+                         (pipe + ": cannot be written: it is not a regular file").c_str(), std::invalid_argument);
+    CHECK(fs::is_fifo(pipe));
+#endif
+}
+
+TEST_CASE("where nothing can be written, the path and the system's reason are named") {
+    const scratch here;
+    const std::string nowhere = (here.folder / "none" / "t.npy").string();
+    CHECK_THROWS_WITH_AS(save_npy(nowhere, tensor<float>({1, 1, 1, 1})),
+                         (nowhere + ": cannot be written: No such file or directory").c_str(), std::runtime_error);
+    const std::string below_a_file = (here.write("file", "") / "t.npy").string();
+    CHECK_THROWS_WITH_AS(save_npy(below_a_file, tensor<float>({1, 1, 1, 1})),
+                         (below_a_file + ": cannot be written: Not a directory").c_str(), std::runtime_error);
+    CHECK(here.files() == 1);
+}
+
+#if defined(__unix__) || defined(__APPLE__)
+/// While it lives, no file grows beyond `bytes`: writing fails as on a full disk.
+class file_size_limit {
+public:
+    explicit file_size_limit(rlim_t bytes) {
+        getrlimit(RLIMIT_FSIZE, &before_);
+        const rlimit limited{bytes, before_.rlim_max};
+        setrlimit(RLIMIT_FSIZE, &limited);
+    }
+    ~file_size_limit() {
+        setrlimit(RLIMIT_FSIZE, &before_);
+        std::signal(SIGXFSZ, handler_);
+    }
+
+private:
+    rlimit before_{};
+    void (*handler_)(int) = std::signal(SIGXFSZ, SIG_IGN);
+};
+
+TEST_CASE("when writing stops in the middle, the old file survives and nothing else remains") {
+    const scratch here;
+    const fs::path path = here.write("t.npy", "the old file");
+    for (const std::ptrdiff_t size : {100, 100000}) {  // fails when flushed; fails while it is written
+        const auto t = randn<float>({1, 1, size, 7}, 1);
+        std::string said;
+        try {
+            const file_size_limit limit(1000);
+            save_npy(path, t);
+        } catch (const std::runtime_error& error) {
+            said = error.what();
+        }
+        CHECK(said == path.string() + ": cannot be written: File too large");
+        CHECK(content(path) == "the old file");
+        CHECK(here.files() == 1);
+    }
+}
+
+TEST_CASE("a file that is not committed never was; the first write that fails says so") {
+    const scratch here;
+    const fs::path path = here.write("t", "the old file");
+    {
+        detail::atomic_file file(path);
+        file.write("new", 3);
+        CHECK(here.files() == 2);
+    }
+    CHECK(here.files() == 1);
+    CHECK(content(path) == "the old file");
+    detail::atomic_file file(path);
+    const std::string much(100000, 'x');
+    bool failed = false;
+    try {
+        const file_size_limit limit(1000);
+        file.write(much.data(), much.size());
+    } catch (const std::runtime_error&) {
+        failed = true;
+    }
+    CHECK(failed);
+    CHECK(here.files() == 1);
+}
+
+TEST_CASE("a saved file replaces its predecessor whole: permissions stay, a symbolic link stays one") {
+    const scratch here;
+    const fs::path path = here.write("t.npy", std::string(100000, 'x')), link = here.folder / "link.npy";
+    fs::permissions(path, fs::perms::owner_read | fs::perms::owner_write | fs::perms::group_read);
+    fs::create_symlink("t.npy", link);
+    const auto t = randn<double>({1, 2, 3, 4}, 1);
+    save_npy(link, t);
+    CHECK(fs::is_symlink(link));
+    CHECK(same_bits(load_npy<double>(path), t));
+    CHECK(fs::status(path).permissions() == (fs::perms::owner_read | fs::perms::owner_write | fs::perms::group_read));
+    CHECK(here.files() == 2);
+
+    const mode_t mask = umask(027);
+    save_npy(here.folder / "new.npy", t);
+    umask(mask);
+    CHECK(fs::status(here.folder / "new.npy").permissions() ==
+          (fs::perms::owner_read | fs::perms::owner_write | fs::perms::group_read));
+}
+#endif
