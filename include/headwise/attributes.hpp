@@ -5,7 +5,7 @@
 #define HEADWISE_INLINE __attribute__((always_inline)) inline
 #define HEADWISE_NOINLINE __attribute__((noinline))
 #define HEADWISE_COLD __attribute__((cold, noinline))
-#define HEADWISE_PREFETCH(address) __builtin_prefetch(address, 0, 2)  // for reading, into the L2 cache
+#define HEADWISE_PREFETCH(address) __builtin_prefetch(address, 0, 3)
 #define HEADWISE_OPAQUE(pointer) asm("" : "+r"(pointer))  // the compiler forgets how it came by the value
 #else
 #define HEADWISE_INLINE inline

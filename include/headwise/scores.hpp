@@ -37,8 +37,10 @@ namespace detail {
 
 /// Outputs above this size are streamed: they would push everything else out of the caches on their way to memory.
 inline constexpr std::ptrdiff_t streaming_bytes = std::ptrdiff_t{8} << 20;
-/// Operands and output above this size do not all sit in an L2 cache: the next head is worth fetching ahead.
-inline constexpr std::ptrdiff_t prefetch_bytes = std::ptrdiff_t{1} << 20;
+/// Above this size operands and output do not all sit in an L2 cache, and above that one a head's operands are more than
+/// the processor fetches ahead by itself: then the next tiles' operands are fetched between the tiles of now.
+/// (32,12,128,128,64), from memory: 1.1 times as fast; (4,4,32,32,32), in the cache: 0.9 times, so it is left alone.
+inline constexpr std::ptrdiff_t prefetch_bytes = std::ptrdiff_t{1} << 20, prefetch_head_bytes = std::ptrdiff_t{24} << 10;
 /// A further thread must have so much to do that its wake-up, some 10 us, is small beside it.
 inline constexpr double flops_per_thread = 4e6;
 
@@ -165,7 +167,8 @@ HEADWISE_NOINLINE void run_scores(const kernel::scores_kernel<Scalar>& kernel,
     kernel::scores_arguments<Scalar> a = call;
     constexpr std::ptrdiff_t bytes = sizeof(Scalar);
     const std::ptrdiff_t results = heads * a.rows * a.columns;
-    a.prefetch = (results + heads * (a.rows + a.columns) * a.depth) * bytes > prefetch_bytes;
+    const std::ptrdiff_t head_bytes = (a.rows + a.columns) * a.depth * bytes;
+    a.prefetch = results * bytes + heads * head_bytes > prefetch_bytes && head_bytes > prefetch_head_bytes;
     a.stream = options.stores != stores::cached && rows_are_lines(a.out) &&
                (options.stores == stores::streaming || results * bytes > streaming_bytes);
 

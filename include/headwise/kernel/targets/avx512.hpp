@@ -4,6 +4,7 @@
 #include <immintrin.h>
 
 #include <headwise/kernel/arguments.hpp>
+#include <headwise/kernel/prefetch.hpp>
 #include <headwise/kernel/region.hpp>
 
 #define HEADWISE_TARGET avx512

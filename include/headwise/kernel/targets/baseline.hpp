@@ -4,6 +4,7 @@
 #pragma once
 
 #include <headwise/kernel/arguments.hpp>
+#include <headwise/kernel/prefetch.hpp>
 #include <headwise/kernel/region.hpp>
 
 #if defined(__has_builtin)

@@ -1,0 +1,44 @@
+// Fetching ahead: what the next tiles will read is brought into the L1 cache in slices, between the tiles of now.
+#pragma once
+
+#include <cstddef>
+
+#include <headwise/attributes.hpp>
+
+namespace headwise::kernel {
+
+/// The cache lines of a matrix, fetched some at a time.
+class fetch_queue {
+public:
+    HEADWISE_INLINE fetch_queue() noexcept = default;
+
+    /// `rows` rows of `row_bytes`, `stride` bytes apart; rows that touch are one run. No rows: nothing to fetch.
+    HEADWISE_INLINE fetch_queue(const void* first, std::ptrdiff_t rows, std::ptrdiff_t row_bytes,
+                                std::ptrdiff_t stride) noexcept
+        : row_(static_cast<const char*>(first)), bytes_(row_bytes), stride_(stride), rows_(rows) {
+        if (stride != row_bytes || rows == 0) return;
+        bytes_ = rows * row_bytes;
+        rows_ = 1;
+    }
+
+    [[nodiscard]] HEADWISE_INLINE std::ptrdiff_t lines() const noexcept { return rows_ * ((bytes_ + line - 1) / line); }
+
+    HEADWISE_INLINE void fetch(std::ptrdiff_t count) noexcept {
+        for (; count > 0 && rows_ > 0; --count) {
+            HEADWISE_PREFETCH(row_ + at_);
+            at_ += line;
+            if (at_ < bytes_) continue;
+            at_ = 0;
+            row_ += stride_;
+            --rows_;
+        }
+    }
+
+private:
+    static constexpr std::ptrdiff_t line = 64;
+
+    const char* row_ = nullptr;
+    std::ptrdiff_t bytes_ = 0, stride_ = 0, rows_ = 0, at_ = 0;
+};
+
+}  // namespace headwise::kernel
