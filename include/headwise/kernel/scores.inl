@@ -95,6 +95,13 @@ struct finish {
     bool stream;
 };
 
+/// One addition a row: left to itself GCC prepares the addresses of all rows beforehand, and spills them.
+template <class Scalar>
+HEADWISE_INLINE void next_row(Scalar*& out, std::ptrdiff_t out_row) {
+    out += out_row;
+    HEADWISE_OPAQUE(out);
+}
+
 template <class V, int Rows, int Vectors>
 HEADWISE_INLINE void write_tile(typename V::vec (&sum)[Rows][Vectors], typename V::scalar* out, std::ptrdiff_t out_row,
                                 const finish<typename V::scalar>& how) {
@@ -110,20 +117,23 @@ HEADWISE_INLINE void write_tile(typename V::vec (&sum)[Rows][Vectors], typename 
         HEADWISE_UNROLL
         for (int r = 0; r < Rows; ++r) {
             HEADWISE_UNROLL
-            for (int i = 0; i + 1 < Vectors; ++i) V::store(out + r * out_row + i * V::lanes, sum[r][i]);
-            V::store_first(out + r * out_row + (Vectors - 1) * V::lanes, sum[r][Vectors - 1], how.last_lanes);
+            for (int i = 0; i + 1 < Vectors; ++i) V::store(out + i * V::lanes, sum[r][i]);
+            V::store_first(out + (Vectors - 1) * V::lanes, sum[r][Vectors - 1], how.last_lanes);
+            next_row(out, out_row);
         }
     } else if (how.stream) {
         HEADWISE_UNROLL
         for (int r = 0; r < Rows; ++r) {
             HEADWISE_UNROLL
-            for (int i = 0; i < Vectors; ++i) V::stream(out + r * out_row + i * V::lanes, sum[r][i]);
+            for (int i = 0; i < Vectors; ++i) V::stream(out + i * V::lanes, sum[r][i]);
+            next_row(out, out_row);
         }
     } else {
         HEADWISE_UNROLL
         for (int r = 0; r < Rows; ++r) {
             HEADWISE_UNROLL
-            for (int i = 0; i < Vectors; ++i) V::store(out + r * out_row + i * V::lanes, sum[r][i]);
+            for (int i = 0; i < Vectors; ++i) V::store(out + i * V::lanes, sum[r][i]);
+            next_row(out, out_row);
         }
     }
 }
@@ -139,6 +149,7 @@ HEADWISE_NOINLINE void tile(const typename V::scalar* q, std::ptrdiff_t q_row, c
         HEADWISE_UNROLL
         for (int i = 0; i < Vectors; ++i) sum[r][i] = V::zero();
     }
+    HEADWISE_UNROLL_4
     for (std::ptrdiff_t d = 0; d < depth; ++d, ++q, panel += Vectors * V::lanes) {
         typename V::vec key[Vectors];
         HEADWISE_UNROLL
@@ -355,13 +366,13 @@ HEADWISE_INLINE void row_of_tiles(const Scalar* q, std::ptrdiff_t q_row, const S
     table[rows - 1](q, q_row, panels + m * depth, depth, out + m, out_row, last);
 }
 
-/// A block of columns [first, first + count) of one head; what will be read after it comes from `next_q` and `next_k`.
+/// One head's q against `columns` rows of its k; and what will be read next.
 template <class Scalar>
 struct column_block {
-    const head_walk<Scalar>& head;
-    std::ptrdiff_t first, count;
-    const Scalar* next_q;  // null: nothing is worth fetching
-    const Scalar* next_k;
+    const Scalar *q, *k;
+    Scalar* out;
+    std::ptrdiff_t columns;
+    const Scalar *next_q, *next_k;  // null where there is nothing to fetch
 };
 
 template <class Scalar>
@@ -372,30 +383,31 @@ HEADWISE_INLINE void compute_block(const scores_arguments<Scalar>& a, const layo
     Scalar* const panels = workspace;
     Scalar* const q_rows = panels + space.panels;
     Scalar* const results = q_rows + space.q_rows;
-    pack(panels, block.head.k + block.first * a.k.row(), a.k.row(), a.k.column(), block.count, a.depth);
+    pack(panels, block.k, a.k.row(), a.k.column(), block.columns, a.depth);
 
-    const std::ptrdiff_t panel_count = (block.count + tiles::width - 1) / tiles::width;
     fetch_ahead ahead;
+    const std::ptrdiff_t panel_count = (block.columns + tiles::width - 1) / tiles::width;
     if (block.next_q != nullptr) {
-        ahead.k = {block.next_k, block.count, a.depth * bytes, a.k.row() * bytes};
+        ahead.k = {block.next_k, block.columns, a.depth * bytes, a.k.row() * bytes};
         ahead.k_slice = ahead.k.lines() / (split.tiles * panel_count) + 1;
     }
-    const Scalar* q = block.head.q;
-    Scalar* out = block.head.out + block.first * a.out.column();
+    const Scalar* q = block.q;
+    Scalar* out = block.out;
     for (std::ptrdiff_t t = 0; t < split.tiles; ++t) {
         const std::ptrdiff_t rows = split.height(t);
-        const Scalar* const next_q = t + 1 < split.tiles ? q + rows * a.q.row() : block.next_q;
-        if (block.next_q != nullptr) {
-            ahead.q = {next_q, split.height(t + 1 < split.tiles ? t + 1 : 0), a.depth * bytes, a.q.row() * bytes};
+        if (a.prefetch) {
+            const Scalar* const next = t + 1 < split.tiles ? q + rows * a.q.row() : block.next_q;
+            ahead.q = {next, next != nullptr ? split.low : 0, a.depth * bytes, a.q.row() * bytes};
             ahead.q_slice = ahead.q.lines() / panel_count + 1;
         }
         const bool gather = space.q_rows != 0, scatter = space.results != 0;
         if (gather) copy(q_rows, a.depth, std::ptrdiff_t{1}, q, a.q.row(), a.q.column(), rows, a.depth);
         row_of_tiles(gather ? q_rows : q, gather ? a.depth : a.q.row(), panels, a.depth, scatter ? results : out,
-                     scatter ? space.block_columns : a.out.row(), rows, block.count, a.scale, a.stream && !scatter, ahead);
+                     scatter ? space.block_columns : a.out.row(), rows, block.columns, a.scale, a.stream && !scatter,
+                     ahead);
         if (scatter)
-            copy(out, a.out.row(), a.out.column(), results, space.block_columns, std::ptrdiff_t{1}, rows, block.count);
-        q = next_q;
+            copy(out, a.out.row(), a.out.column(), results, space.block_columns, std::ptrdiff_t{1}, rows, block.columns);
+        q += rows * a.q.row();
         out += rows * a.out.row();
     }
 }
@@ -406,17 +418,17 @@ void packed(const scores_arguments<Scalar>& a, head_range range, Scalar* workspa
     const row_split split(a.rows, tiling<Scalar>::rows);
     const std::ptrdiff_t odd = odd_columns(a), even = a.columns - odd;
     for (head_walk<Scalar> head(a, range); head.more(); head.next()) {
-        head_walk<Scalar> after = head;
-        after.next();
         for (std::ptrdiff_t first = 0; first < even; first += space.block_columns) {
-            const bool last = even - first <= space.block_columns;
-            column_block<Scalar> block{head, first, last ? even - first : space.block_columns, nullptr, nullptr};
-            if (a.prefetch && !last) {
+            const std::ptrdiff_t left = even - first;
+            column_block<Scalar> block{head.q, head.k + first * a.k.row(), head.out + first * a.out.column(),
+                                       left < space.block_columns ? left : space.block_columns, nullptr, nullptr};
+            if (a.prefetch && left > space.block_columns) {
                 block.next_q = head.q;
-                block.next_k = head.k + (first + block.count) * a.k.row();
-            } else if (a.prefetch && after.more()) {
-                block.next_q = after.q;
-                block.next_k = after.k;
+                block.next_k = block.k + block.columns * a.k.row();
+            } else if (a.prefetch) {
+                head_walk<Scalar> after = head;
+                after.next();
+                if (after.more()) block.next_q = after.q, block.next_k = after.k;
             }
             compute_block(a, space, split, block, workspace);
         }

@@ -13,7 +13,6 @@
 
 #include <headwise/kernel/targets/x86_short.inl>
 
-HEADWISE_TARGET_BEGIN
 namespace headwise::kernel::avx2 {
 
 template <class Scalar>
@@ -36,7 +35,6 @@ struct registers_of<double> {
 };
 
 }  // namespace headwise::kernel::avx2
-HEADWISE_TARGET_END
 
 #include <headwise/kernel/scores.inl>
 

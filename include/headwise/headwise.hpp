@@ -1,0 +1,17 @@
+// headwise/headwise.hpp - attention scores written twice, and the harness that says which to believe.
+//
+//     out[b,h,l,m] = sum over d of q[b,h,l,d] * k[b,h,m,d], that is einsum("bhld,bhmd->bhlm", q, k)
+//
+// Everything; needs Eigen. The harness alone, without it, is <headwise/harness.hpp>. In reading order:
+#pragma once
+
+#include <headwise/version.hpp>
+
+#include <headwise/tensor.hpp>
+#include <headwise/npy.hpp>
+
+#include <headwise/scores_loop.hpp>
+#include <headwise/scores.hpp>
+
+#include <headwise/harness.hpp>
+#include <headwise/profile.hpp>

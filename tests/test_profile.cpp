@@ -1,0 +1,236 @@
+#include <headwise/profile.hpp>
+
+#include <cmath>
+#include <limits>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+using namespace headwise;
+
+namespace {
+
+constexpr auto loop = [](const auto& q, const auto& k, auto& out) { batched_scores_loop(q, k, out); };
+constexpr auto no_progress = [](int, int) {};
+
+/// The loop against `fused`, which may be wrong.
+template <class Fused>
+profile_result against_loop(const tensor<float>& q, const tensor<float>& k, Fused&& fused, int runs = 3) {
+    return detail::profile_pair<float>(q.view(), k.view(), loop, fused, runs, no_progress);
+}
+
+template <class Call>
+std::string refusal(Call&& call) {
+    try {
+        call();
+    } catch (const std::invalid_argument& error) {
+        return error.what();
+    }
+    return "nothing was refused";
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// The sum over d from the end, one float at a time: right, and as far from the loop as right answers come.
+constexpr auto backwards = [](const auto& q, const auto& k, auto& out) {
+    const auto [B, H, L, M] = out.shape();
+    for (std::ptrdiff_t b = 0; b < B; ++b)
+        for (std::ptrdiff_t h = 0; h < H; ++h)
+            for (std::ptrdiff_t l = 0; l < L; ++l)
+                for (std::ptrdiff_t m = 0; m < M; ++m) {
+                    float sum = 0;
+                    for (std::ptrdiff_t d = q.shape()[3]; d-- > 0;) sum += q(b, h, l, d) * k(b, h, m, d);
+                    out(b, h, l, m) = sum;
+                }
+};
+
+}  // namespace
+
+TEST_CASE("both implementations are compared and timed") {
+    const auto q = randn<float>({2, 3, 8, 16}, 1), k = randn<float>({2, 3, 5, 16}, 2);
+    const profile_result r = profile_and_compare(q, k);
+    CHECK(r.outputs_match);
+    CHECK(r.agreement.mismatches == 0);
+    CHECK(r.runs == 10);
+    CHECK(std::vector{r.b, r.h, r.l, r.m, r.d} == std::vector<std::ptrdiff_t>{2, 3, 8, 5, 16});
+    CHECK(r.isa == supported_isas().back());
+    CHECK(r.threads == 1);
+    CHECK(r.greatest_difference < 1e-5);
+    CHECK(r.greatest_difference_at.has_value());
+    REQUIRE(r.speedup.has_value());
+    CHECK(*r.speedup == doctest::Approx(r.loop_ms / r.vectorized_ms));
+    CHECK(r.loop_gflops == doctest::Approx(2e-6 * (2 * 3 * 8 * 5 * 16) / r.loop_ms));
+    CHECK(r.loop_minimum_ms <= r.loop_median_ms);
+    CHECK(r.vectorized_minimum_ms <= r.vectorized_ms);
+}
+
+TEST_CASE("doubles, views and every instruction set of the machine") {
+    const auto q = randn<double>({1, 2, 7, 33}, 1), k = randn<double>({1, 2, 9, 33}, 2);
+    for (const isa name : supported_isas()) {
+        CAPTURE(to_string(name));
+        const profile_result r = profile_and_compare(q.view(), k.view(), 1, {.isa = name});
+        CHECK(r.outputs_match);
+        CHECK(r.isa == name);
+    }
+    CHECK(profile_and_compare(q, k, 1, {.threads = 0}).threads >= 1);
+}
+
+TEST_CASE("correct results in another order of summation match where plain 1e-5 would reject them") {
+    const auto q = randn<float>({1, 1, 256, 512}, 1), k = randn<float>({1, 1, 256, 512}, 2);
+    CHECK(against_loop(q, k, backwards, 1).outputs_match);
+
+    tensor<float> a({1, 1, 256, 256}), b({1, 1, 256, 256});
+    loop(q, k, b), backwards(q, k, a);
+    int rejected = 0;
+    for (std::ptrdiff_t i = 0; i < a.size(); ++i)
+        rejected += std::abs(a.data()[i] - b.data()[i]) > 1e-5f + 1e-5f * std::abs(b.data()[i]);
+    CHECK(rejected > 0);
+}
+
+TEST_CASE("PyTorch's 1e-5 holds where rounding could do less") {
+    auto q = randn<float>({1, 1, 4, 4}, 1);
+    const auto k = randn<float>({1, 1, 4, 4}, 2);
+    for (std::ptrdiff_t i = 0; i < q.size(); ++i) q.data()[i] *= 1e-3f;
+    const auto off_by = [&](float error) {
+        return against_loop(q, k, [error](const auto& q_in, const auto& k_in, auto& out) {
+            batched_scores_vectorized(q_in, k_in, out);
+            out(0, 0, 1, 2) += error;
+        });
+    };
+    CHECK(off_by(9e-6f).outputs_match);
+    CHECK_FALSE(off_by(2e-5f).outputs_match);
+}
+
+TEST_CASE("one wrong element does not match, is found, and leaves no speed-up") {
+    const auto q = randn<float>({1, 2, 40, 128}, 1), k = randn<float>({1, 2, 48, 128}, 2);
+    const profile_result r = against_loop(q, k, [](const auto& q_in, const auto& k_in, auto& out) {
+        batched_scores_vectorized(q_in, k_in, out);
+        out(0, 1, 39, 17) += 0.01f;
+    });
+    CHECK_FALSE(r.outputs_match);
+    CHECK(r.agreement.mismatches == 1);
+    CHECK_FALSE(r.speedup.has_value());
+    CHECK(r.greatest_difference == doctest::Approx(0.01).epsilon(1e-2));
+    REQUIRE(r.greatest_difference_at.has_value());
+    CHECK(*r.greatest_difference_at == std::array<std::ptrdiff_t, 4>{0, 1, 39, 17});
+    CHECK(r.loop_ms > 0);
+    CHECK(r.vectorized_ms > 0);
+}
+
+TEST_CASE("an element that nobody writes does not match") {
+    const auto q = randn<float>({1, 1, 8, 16}, 1), k = randn<float>({1, 1, 8, 16}, 2);
+    const profile_result r = against_loop(q, k, [](const auto& q_in, const auto& k_in, auto& out) {
+        const float before = out(0, 0, 7, 7);
+        batched_scores_vectorized(q_in, k_in, out);
+        out(0, 0, 7, 7) = before;
+    });
+    CHECK_FALSE(r.outputs_match);
+    CHECK(r.agreement.mismatches == 1);
+}
+
+TEST_CASE("right at first and wrong, or idle, later does not match") {
+    const auto q = randn<float>({1, 1, 8, 16}, 1), k = randn<float>({1, 1, 8, 16}, 2);
+    int calls = 0;
+    const auto wrong_later = [&calls](const auto& q_in, const auto& k_in, auto& out) {
+        batched_scores_vectorized(q_in, k_in, out);
+        if (++calls > 2) out(0, 0, 0, 0) += 1.0f;
+    };
+    CHECK_FALSE(against_loop(q, k, wrong_later).outputs_match);
+    calls = 0;
+    const auto idle_later = [&calls](const auto& q_in, const auto& k_in, auto& out) {
+        if (++calls == 1) batched_scores_vectorized(q_in, k_in, out);
+    };
+    CHECK_FALSE(against_loop(q, k, idle_later).outputs_match);
+}
+
+TEST_CASE("NaN agrees with nothing, an infinity with its equal") {
+    auto q = randn<float>({1, 1, 4, 8}, 1);
+    const auto k = randn<float>({1, 1, 4, 8}, 2);
+    q(0, 0, 1, 0) = std::numeric_limits<float>::infinity();
+    CHECK(profile_and_compare(q, k, 1).outputs_match);
+    q(0, 0, 1, 0) = std::numeric_limits<float>::quiet_NaN();
+    const profile_result r = profile_and_compare(q, k, 1);
+    CHECK_FALSE(r.outputs_match);
+    CHECK(r.agreement.mismatches == 4);
+}
+
+TEST_CASE("huge norms do not allow everything") {
+    auto q = randn<float>({1, 1, 1, 64}, 1);
+    const auto k = randn<float>({1, 1, 2, 64}, 2);
+    q(0, 0, 0, 0) = 1e30f;
+    const auto off_by_a_percent = [](const auto& q_in, const auto& k_in, auto& out) {
+        batched_scores_vectorized(q_in, k_in, out);
+        out(0, 0, 0, 1) *= 1.01f;
+    };
+    CHECK_FALSE(against_loop(q, k, off_by_a_percent).outputs_match);
+}
+
+TEST_CASE("the calls: one each to warm up, then num_runs each, interleaved, first in turn") {
+    const auto q = randn<float>({1, 1, 4, 4}, 1), k = randn<float>({1, 1, 4, 4}, 2);
+    std::string calls;
+    std::vector<std::pair<int, int>> progress;
+    (void)detail::profile_pair<float>(
+        q.view(), k.view(), [&](const auto& a, const auto& b, auto& out) { calls += 'L', loop(a, b, out); },
+        [&](const auto& a, const auto& b, auto& out) { calls += 'F', loop(a, b, out); }, 4,
+        [&](int done, int total) { progress.emplace_back(done, total); });
+    CHECK(calls == "LF" "LF" "FL" "LF" "FL");
+    CHECK(progress == std::vector<std::pair<int, int>>{{1, 4}, {2, 4}, {3, 4}, {4, 4}});
+}
+
+TEST_CASE("times are summed up by mean, minimum and median") {
+    const call_times odd = detail::summary_of({5, 1, 3}), even = detail::summary_of({4, 1, 2, 9});
+    CHECK(odd.mean == 3);
+    CHECK(odd.minimum == 1);
+    CHECK(odd.median == 3);
+    CHECK(even.mean == 4);
+    CHECK(even.median == 3);
+}
+
+TEST_CASE("empty outputs match and have no speed-up") {
+    const tensor<float> q({2, 3, 0, 16}), k({2, 3, 8, 16});
+    const profile_result r = profile_and_compare(q, k, 2);
+    CHECK(r.outputs_match);
+    CHECK_FALSE(r.speedup.has_value());
+    CHECK_FALSE(r.greatest_difference_at.has_value());
+    CHECK(profile_and_compare(tensor<float>({1, 1, 2, 0}), tensor<float>({1, 1, 2, 0}), 1).outputs_match);
+}
+
+TEST_CASE("bad input is refused by name, values and rule") {
+    const tensor<float> q({1, 2, 4, 8}), k({1, 2, 4, 8}), other({1, 2, 4, 9});
+    for (const int runs : {0, -3}) {
+        const std::string message = refusal([&] { (void)profile_and_compare(q, k, runs); });
+        CAPTURE(message);
+        CHECK(contains(message, "num_runs " + std::to_string(runs)));
+    }
+    CHECK(contains(refusal([&] { (void)profile_and_compare(q, other); }), "depth D"));
+    CHECK(contains(refusal([&] { (void)profile_and_compare(q, k, 1, {.scale = 2}); }), "scale"));
+}
+
+TEST_CASE("a result prints itself as a table, and leaves the stream as it was") {
+    profile_result r;
+    r.b = 2, r.h = 3, r.l = 8, r.m = 8, r.d = 16, r.runs = 10, r.isa = isa::avx2;
+    r.loop_ms = 0.4, r.loop_median_ms = 0.3, r.loop_minimum_ms = 0.25, r.loop_gflops = 1.5;
+    r.vectorized_ms = 0.1, r.vectorized_median_ms = 0.09, r.vectorized_minimum_ms = 0.08, r.vectorized_gflops = 6;
+    r.outputs_match = true, r.speedup = 4, r.greatest_difference = 1.5e-6, r.greatest_difference_at = {0, 1, 2, 3};
+    std::ostringstream os;
+    os << r << 0.5;
+    CHECK(os.str() ==
+          "scores (2, 3, 8, 16) x (2, 3, 8, 16), 10 runs each\n"
+          "             mean ms   median ms      min ms     GFLOP/s\n"
+          "loop          0.4000      0.3000      0.2500         1.5   1 thread\n"
+          "vectorized    0.1000      0.0900      0.0800         6.0   1 thread, avx2\n"
+          "outputs match, greatest difference 1.50e-06 at (0, 1, 2, 3); speed-up 4.00x\n"
+          "0.5");
+
+    const std::vector<float> right{1, 2, 3}, wrong{1, 2, 4};
+    r.outputs_match = false, r.speedup.reset(), r.agreement = close_report(wrong, right);
+    std::ostringstream mismatch;
+    mismatch << r;
+    CHECK(contains(mismatch.str(), "outputs DO NOT match"));
+    CHECK(contains(mismatch.str(), "1 of 3 values differ"));
+    CHECK_FALSE(contains(mismatch.str(), "speed-up"));
+}
