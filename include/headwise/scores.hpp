@@ -91,9 +91,22 @@ inline workspace& thread_workspace() {
     return buffer;
 }
 
+[[noreturn]] HEADWISE_COLD inline void refuse_threads(int threads) {
+    refuse("options.threads = " + std::to_string(threads) + ": must be >= 0 (0: all)");
+}
+
+/// Where an argument's strides can be pointed at during the call: a view is its own, a tensor gets one.
 template <class Scalar>
-kernel::operand<Scalar> operand_of(const tensor_view<Scalar>& view) noexcept {
-    return {view.data(), view.strides().data()};
+[[nodiscard]] HEADWISE_INLINE const tensor_view<Scalar>& strided(const tensor_view<Scalar>& view) noexcept {
+    return view;
+}
+template <class Scalar>
+[[nodiscard]] HEADWISE_INLINE tensor_view<const Scalar> strided(const tensor<Scalar>& owner) noexcept {
+    return owner.view();
+}
+template <class Scalar>
+[[nodiscard]] HEADWISE_INLINE tensor_view<Scalar> strided(tensor<Scalar>& owner) noexcept {
+    return owner.view();
 }
 
 }  // namespace detail
@@ -168,7 +181,7 @@ HEADWISE_NOINLINE void run_scores(const kernel::scores_kernel<Scalar>& kernel,
     constexpr std::ptrdiff_t bytes = sizeof(Scalar);
     const std::ptrdiff_t results = heads * a.rows * a.columns;
     const std::ptrdiff_t head_bytes = (a.rows + a.columns) * a.depth * bytes;
-    a.prefetch = results * bytes + heads * head_bytes > prefetch_bytes && head_bytes > prefetch_head_bytes;
+    if (!few) a.prefetch = results * bytes + heads * head_bytes > prefetch_bytes && head_bytes > prefetch_head_bytes;
     a.stream = options.stores != stores::cached && rows_are_lines(a.out) &&
                (options.stores == stores::streaming || results * bytes > streaming_bytes);
 
@@ -196,19 +209,20 @@ template <class Q, class K, class Out>
     requires same_scalar<Q, K> && output_for<Out, scalar_of<Q>>
 void batched_scores_vectorized(const Q& q_like, const K& k_like, Out&& out_like, const scores_options& options = {}) {
     using Scalar = scalar_of<Q>;
-    const tensor_view<const Scalar> q = as_view(q_like), k = as_view(k_like);
-    const tensor_view<Scalar> out = as_view(out_like);
     detail::check_scores(q_like, k_like, out_like);
     if (options.threads < 0) [[unlikely]]
-        detail::refuse("options.threads = " + std::to_string(options.threads) + ": must be >= 0 (0: all)");
+        detail::refuse_threads(options.threads);
     const kernel::scores_kernel<Scalar>& kernel = detail::kernel_for<Scalar>(detail::choose_isa(options.isa));
-    if (detail::is_empty(out.shape())) return;
+    if (detail::is_empty(out_like.shape())) return;
 
-    const shape4 &q_shape = q.shape(), &out_shape = out.shape();
-    const kernel::scores_arguments<Scalar> a{detail::operand_of(q), detail::operand_of(k), detail::operand_of(out),
-                                             q_shape[1], q_shape[2], out_shape[3], q_shape[3],
-                                             static_cast<Scalar>(options.scale), false, false};
-    const std::ptrdiff_t heads = q_shape[0] * q_shape[1];
+    const auto& q = detail::strided(q_like);
+    const auto& k = detail::strided(k_like);
+    const auto& out = detail::strided(out_like);
+    const std::ptrdiff_t heads = q.shape()[0] * q.shape()[1], columns = k.shape()[2], depth = q.shape()[3];
+    const kernel::scores_arguments<Scalar> a{
+        {q.data(), q.strides().data()}, {k.data(), k.strides().data()}, {out.data(), out.strides().data()},
+        q.shape()[1], q.shape()[2], columns, depth, static_cast<Scalar>(options.scale), false,
+        heads * columns * depth > detail::prefetch_bytes / std::ptrdiff_t{sizeof(Scalar)}};
     const bool few = a.rows <= kernel.most_few && a.q.column() == 1 && a.k.column() == 1 && a.out.column() == 1;
     if (few && options.threads == 1) return kernel.few(a, {0, heads});
     detail::run_scores(kernel, a, heads, few, options);

@@ -41,4 +41,27 @@ private:
     std::ptrdiff_t bytes_ = 0, stride_ = 0, rows_ = 0, at_ = 0;
 };
 
+/// What the coming tiles will read: the next tile's rows of Q, the next block of K; and how much of it is fetched between
+/// two of the `tiles` tiles until then.
+struct fetch_ahead {
+    HEADWISE_INLINE void plan_q(const void* q, std::ptrdiff_t rows, std::ptrdiff_t row_bytes, std::ptrdiff_t stride,
+                                std::ptrdiff_t tiles) noexcept {
+        q_ = {q, q != nullptr ? rows : 0, row_bytes, stride};
+        q_slice_ = q_.lines() / tiles + 1;
+    }
+    HEADWISE_INLINE void plan_k(const void* k, std::ptrdiff_t rows, std::ptrdiff_t row_bytes, std::ptrdiff_t stride,
+                                std::ptrdiff_t tiles) noexcept {
+        k_ = {k, rows, row_bytes, stride};
+        k_slice_ = k_.lines() / tiles + 1;
+    }
+    HEADWISE_INLINE void fetch_slices() noexcept {
+        q_.fetch(q_slice_);
+        k_.fetch(k_slice_);
+    }
+
+private:
+    fetch_queue q_, k_;
+    std::ptrdiff_t q_slice_ = 0, k_slice_ = 0;
+};
+
 }  // namespace headwise::kernel

@@ -1,0 +1,110 @@
+// The register tile: rows x vectors accumulators, a row of a packed panel and a broadcast, all in registers. Included once
+// for every target, by scores.inl.
+
+HEADWISE_TARGET_BEGIN
+namespace headwise::kernel::HEADWISE_TARGET {
+
+/// One addition a row: left to itself GCC prepares the addresses of all rows beforehand, and spills them.
+template <class Scalar>
+HEADWISE_INLINE void next_row(Scalar*& out, std::ptrdiff_t out_row) {
+    out += out_row;
+    HEADWISE_OPAQUE(out);
+}
+
+/// Results leave the registers, of the last vector of each row only `last_lanes`.
+template <class V, int Rows, int Vectors>
+HEADWISE_INLINE void write_tile(typename V::vec (&sum)[Rows][Vectors], typename V::scalar* out, std::ptrdiff_t out_row,
+                                const typename V::scalar& factor, int last_lanes, bool stream) {
+    if (factor != 1) {
+        const auto scale = V::broadcast(&factor);
+        HEADWISE_UNROLL
+        for (int r = 0; r < Rows; ++r) {
+            HEADWISE_UNROLL
+            for (int i = 0; i < Vectors; ++i) sum[r][i] = V::mul(sum[r][i], scale);
+        }
+    }
+    if (last_lanes != V::lanes) {
+        HEADWISE_UNROLL
+        for (int r = 0; r < Rows; ++r) {
+            HEADWISE_UNROLL
+            for (int i = 0; i + 1 < Vectors; ++i) V::store(out + i * V::lanes, sum[r][i]);
+            V::store_first(out + (Vectors - 1) * V::lanes, sum[r][Vectors - 1], last_lanes);
+            next_row(out, out_row);
+        }
+    } else if (stream) {
+        HEADWISE_UNROLL
+        for (int r = 0; r < Rows; ++r) {
+            HEADWISE_UNROLL
+            for (int i = 0; i < Vectors; ++i) V::stream(out + i * V::lanes, sum[r][i]);
+            next_row(out, out_row);
+        }
+    } else {
+        HEADWISE_UNROLL
+        for (int r = 0; r < Rows; ++r) {
+            HEADWISE_UNROLL
+            for (int i = 0; i < Vectors; ++i) V::store(out + i * V::lanes, sum[r][i]);
+            next_row(out, out_row);
+        }
+    }
+}
+
+/// A row of tiles: some rows of q against `count` panels, side by side in the result.
+template <class Scalar>
+struct tile_row {
+    const Scalar* q;  // unit stride along d
+    const Scalar* panels;
+    Scalar* out;
+    std::ptrdiff_t q_row, out_row, depth, count;
+    Scalar scale;
+    int last_lanes;  // valid lanes in the last vector of the last panel
+    bool stream;
+    fetch_ahead* ahead;  // what to fetch between two tiles; null for nothing
+};
+
+/// Rows x (Vectors * lanes) outputs a panel. The loop over d is where the time goes: Vectors loads, Rows broadcasts and
+/// Rows * Vectors multiply-adds a step, no spills (tests/assembly looks).
+template <class V, int Rows, int Vectors>
+HEADWISE_NOINLINE void tile(const tile_row<typename V::scalar>& row) {
+    const auto* panel = row.panels;
+    auto* out = row.out;
+    for (std::ptrdiff_t left = row.count; left > 0; --left, out += Vectors * V::lanes) {
+        if (row.ahead != nullptr) row.ahead->fetch_slices();
+        typename V::vec sum[Rows][Vectors];
+        HEADWISE_UNROLL
+        for (int r = 0; r < Rows; ++r) {
+            HEADWISE_UNROLL
+            for (int i = 0; i < Vectors; ++i) sum[r][i] = V::zero();
+        }
+        const auto* q = row.q;
+        HEADWISE_UNROLL_4
+        for (std::ptrdiff_t d = row.depth; d > 0; --d, ++q, panel += Vectors * V::lanes) {
+            typename V::vec key[Vectors];
+            HEADWISE_UNROLL
+            for (int i = 0; i < Vectors; ++i) key[i] = V::load(panel + i * V::lanes);
+            HEADWISE_UNROLL
+            for (int r = 0; r < Rows; ++r) {
+                const auto query = V::broadcast(q + r * row.q_row);
+                HEADWISE_UNROLL
+                for (int i = 0; i < Vectors; ++i) sum[r][i] = V::madd(query, key[i], sum[r][i]);
+            }
+        }
+        write_tile<V, Rows, Vectors>(sum, out, row.out_row, row.scale, left == 1 ? row.last_lanes : V::lanes,
+                                     row.stream);
+    }
+}
+
+/// tile<V, 1>, tile<V, 2>, ... up to the most rows that the registers hold.
+template <class V, int Vectors, int MostRows>
+struct tile_table {
+    void (*by_rows[MostRows])(const tile_row<typename V::scalar>&);
+
+    constexpr tile_table() : by_rows{} { fill<MostRows>(); }
+    template <int Rows>
+    constexpr void fill() {
+        by_rows[Rows - 1] = tile<V, Rows, Vectors>;
+        if constexpr (Rows > 1) fill<Rows - 1>();
+    }
+};
+
+}  // namespace headwise::kernel::HEADWISE_TARGET
+HEADWISE_TARGET_END
