@@ -8,3 +8,8 @@
 #include <headwise/harness/timer.hpp>
 #include <headwise/harness/keep.hpp>
 #include <headwise/harness/agreement.hpp>
+#include <headwise/harness/compare.hpp>
+#include <headwise/harness/report.hpp>
+#include <headwise/harness/baseline.hpp>
+#include <headwise/harness/sweep.hpp>
+#include <headwise/harness/roofline.hpp>

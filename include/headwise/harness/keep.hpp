@@ -32,6 +32,9 @@ inline void keep(const Value& value) noexcept {
     }
 }
 
+/// For a call that returns nothing: all memory that others may see counts as read and written.
+inline void keep() noexcept { asm volatile("" : : : "memory"); }
+
 #else
 
 template <class Value>
@@ -40,6 +43,8 @@ inline void keep(const Value& value) noexcept {
     sink = &value;
     _ReadWriteBarrier();
 }
+
+inline void keep() noexcept { _ReadWriteBarrier(); }
 
 #endif
 
