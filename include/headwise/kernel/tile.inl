@@ -6,9 +6,9 @@ namespace headwise::kernel::HEADWISE_TARGET {
 
 /// One addition a row: left to itself GCC prepares the addresses of all rows beforehand, and spills them.
 template <class Scalar>
-HEADWISE_INLINE void next_row(Scalar*& out, std::ptrdiff_t out_row) {
-    out += out_row;
-    HEADWISE_OPAQUE(out);
+HEADWISE_INLINE void next_row(Scalar*& row, std::ptrdiff_t step) {
+    row += step;
+    HEADWISE_OPAQUE(row);
 }
 
 /// Results leave the registers, of the last vector of each row only `last_lanes`.
@@ -76,14 +76,16 @@ HEADWISE_NOINLINE void tile(const tile_row<typename V::scalar>& row) {
             for (int i = 0; i < Vectors; ++i) sum[r][i] = V::zero();
         }
         const auto* q = row.q;
-        HEADWISE_UNROLL_4
+        HEADWISE_KEEP_ROLLED
         for (std::ptrdiff_t d = row.depth; d > 0; --d, ++q, panel += Vectors * V::lanes) {
             typename V::vec key[Vectors];
             HEADWISE_UNROLL
             for (int i = 0; i < Vectors; ++i) key[i] = V::load(panel + i * V::lanes);
+            const auto* at = q;
             HEADWISE_UNROLL
             for (int r = 0; r < Rows; ++r) {
-                const auto query = V::broadcast(q + r * row.q_row);
+                const auto query = V::broadcast(at);
+                next_row(at, row.q_row);
                 HEADWISE_UNROLL
                 for (int i = 0; i < Vectors; ++i) sum[r][i] = V::madd(query, key[i], sum[r][i]);
             }
