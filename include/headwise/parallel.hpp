@@ -1,11 +1,13 @@
 // Work over threads: on Eigen's own thread pool, shared by the whole program, or on one that the caller hands over.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 // Eigen 3.4 keeps its pool among the unsupported headers, Eigen 5 does not.
 #if __has_include(<Eigen/ThreadPool>)
@@ -34,6 +36,21 @@ inline thread_pool& shared_pool() {
     return pool;
 }
 
+/// False where the pool has no memory for another task.
+template <class Task>
+[[nodiscard]] bool try_schedule(thread_pool& pool, Task task) {
+#if defined(__cpp_exceptions)
+    try {
+        pool.Schedule(std::move(task));
+    } catch (...) {
+        return false;
+    }
+#else
+    pool.Schedule(std::move(task));
+#endif
+    return true;
+}
+
 /// Calls `body(worker, i)` for every i in [0, count): on the calling thread (worker 0) and on up to `workers - 1`
 /// threads of the pool. Each worker takes the next i when it is free. Returns when all is done. `body` does not throw.
 /// Called from inside a task of the same pool it stays on that thread: waiting there could wait for itself.
@@ -55,13 +72,16 @@ void parallel_for(thread_pool* pool, int workers, std::ptrdiff_t count, const Bo
     const auto work = [&state, &body, count](int worker) {
         for (std::ptrdiff_t i; (i = state.next.fetch_add(1, std::memory_order_relaxed)) < count;) body(worker, i);
     };
-    state.running.store(workers - 1, std::memory_order_relaxed);
     for (int worker = 1; worker < workers; ++worker) {
-        pool->Schedule([&state, &work, worker] {
+        state.running.fetch_add(1, std::memory_order_relaxed);
+        const bool scheduled = try_schedule(*pool, [&state, &work, worker] {
             work(worker);
             const std::lock_guard<std::mutex> lock(state.mutex);  // the caller may not leave before we have let go
             if (state.running.fetch_sub(1, std::memory_order_acq_rel) == 1) state.done.notify_one();
         });
+        if (scheduled) continue;
+        state.running.fetch_sub(1, std::memory_order_relaxed);
+        break;  // no memory for a task: those that run will do
     }
     work(0);
     std::unique_lock<std::mutex> lock(state.mutex);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <span>
 #include <string>
 
 #include <headwise/contract.hpp>
@@ -31,6 +32,7 @@ struct scores_options {
     enum isa isa = isa::automatic;                 ///< Refused when the machine lacks it. HEADWISE_ISA overrides automatic.
     enum stores stores = stores::automatic;
     thread_pool* pool = nullptr;                   ///< Whose threads to use when threads != 1; null: a shared pool.
+    std::span<std::byte> workspace = {};           ///< Memory to pack in, of `scores_workspace_bytes`; empty: our own.
 };
 
 namespace detail {
@@ -109,10 +111,6 @@ template <class Scalar>
     return owner.view();
 }
 
-}  // namespace detail
-
-namespace detail {
-
 /// Whether every row of out begins and steps at a multiple of a cache line, so that whole lines can be streamed.
 template <class Scalar>
 [[nodiscard]] bool rows_are_lines(const kernel::operand<Scalar>& out) noexcept {
@@ -172,7 +170,41 @@ scores_cut cut_work(const kernel::scores_arguments<Scalar>& a, std::ptrdiff_t he
     return static_cast<int>(std::clamp(flops / flops_per_thread, 1.0, static_cast<double>(most)));
 }
 
-/// Everything beyond the smallest calls: decides on streaming, prefetching, threads and workspace, and runs.
+[[noreturn]] HEADWISE_COLD inline void refuse_workspace(std::size_t given, std::size_t needed) {
+    refuse("options.workspace has " + std::to_string(given) + " bytes; this call needs " + std::to_string(needed));
+}
+
+/// How a call beyond the smallest is run: on how many threads, cut how, with how much memory for each.
+template <class Scalar>
+struct scores_plan {
+    int threads;
+    scores_cut cut;
+    std::ptrdiff_t scalars;  // of workspace for each thread, a multiple of 64
+
+    scores_plan(const kernel::scores_kernel<Scalar>& kernel, const kernel::scores_arguments<Scalar>& a,
+                std::ptrdiff_t heads, bool few, int wanted) {
+        const double flops = 2.0 * static_cast<double>(heads * a.rows * a.columns) * static_cast<double>(a.depth);
+        threads = wanted == 1 ? 1 : worthwhile_threads(wanted, flops);
+        cut = cut_work(a, heads, kernel, threads);
+        scalars = few ? 0 : (kernel.workspace_size(a) + 63) / 64 * 64;
+    }
+
+    /// With room to begin at a multiple of 64 bytes.
+    [[nodiscard]] std::size_t bytes() const noexcept {
+        return scalars == 0 ? 0 : static_cast<std::size_t>(scalars * threads) * sizeof(Scalar) + 63;
+    }
+};
+
+/// The memory of a plan: what the caller gave, or this thread's own.
+template <class Scalar>
+[[nodiscard]] Scalar* memory_for(const scores_plan<Scalar>& plan, std::span<std::byte> given) {
+    if (given.empty() || plan.scalars == 0) return thread_workspace().template reserve<Scalar>(plan.scalars * plan.threads);
+    if (given.size() < plan.bytes()) refuse_workspace(given.size(), plan.bytes());
+    const auto misaligned = reinterpret_cast<std::uintptr_t>(given.data()) % 64;
+    return reinterpret_cast<Scalar*>(given.data() + (misaligned == 0 ? 0 : 64 - misaligned));
+}
+
+/// Everything beyond the smallest calls.
 template <class Scalar>
 HEADWISE_NOINLINE void run_scores(const kernel::scores_kernel<Scalar>& kernel,
                                   const kernel::scores_arguments<Scalar>& call, std::ptrdiff_t heads, bool few,
@@ -185,15 +217,37 @@ HEADWISE_NOINLINE void run_scores(const kernel::scores_kernel<Scalar>& kernel,
     a.stream = options.stores != stores::cached && rows_are_lines(a.out) &&
                (options.stores == stores::streaming || results * bytes > streaming_bytes);
 
-    const double flops = 2.0 * static_cast<double>(results) * static_cast<double>(a.depth);
-    const int threads = options.threads == 1 ? 1 : worthwhile_threads(options.threads, flops);
-    const scores_cut cut = cut_work(a, heads, kernel, threads);
-    const std::ptrdiff_t scalars = few ? 0 : (kernel.workspace_size(a) + 63) / 64 * 64;
-    Scalar* const memory = thread_workspace().template reserve<Scalar>(scalars * threads);
-    parallel_for(options.pool, threads, cut.pieces(), [&](int worker, std::ptrdiff_t i) {
-        if (few) kernel.few(cut.piece(a, i), cut.heads_of(i, heads));
-        else kernel.packed(cut.piece(a, i), cut.heads_of(i, heads), memory + worker * scalars);
+    const scores_plan<Scalar> plan(kernel, a, heads, few, options.threads);
+    Scalar* const memory = memory_for(plan, options.workspace);
+    parallel_for(options.pool, plan.threads, plan.cut.pieces(), [&](int worker, std::ptrdiff_t i) {
+        if (few) kernel.few(plan.cut.piece(a, i), plan.cut.heads_of(i, heads));
+        else kernel.packed(plan.cut.piece(a, i), plan.cut.heads_of(i, heads), memory + worker * plan.scalars);
     });
+}
+
+/// Unit strides and few rows: nothing is packed.
+template <class Scalar>
+[[nodiscard]] HEADWISE_INLINE bool is_few(const kernel::scores_kernel<Scalar>& kernel,
+                                          const kernel::scores_arguments<Scalar>& a) noexcept {
+    return a.rows <= kernel.most_few && a.q.column() == 1 && a.k.column() == 1 && a.out.column() == 1;
+}
+
+/// The views' strides are pointed at: they must live as long as the arguments.
+template <class Q, class K, class Out>
+[[nodiscard]] HEADWISE_INLINE kernel::scores_arguments<scalar_of<Q>> arguments_of(const Q& q, const K& k, const Out& out,
+                                                                                  double scale) noexcept {
+    constexpr std::ptrdiff_t bytes = sizeof(scalar_of<Q>);
+    const std::ptrdiff_t heads = q.shape()[0] * q.shape()[1], columns = k.shape()[2], depth = q.shape()[3];
+    return {{q.data(), q.strides().data()},
+            {k.data(), k.strides().data()},
+            {out.data(), out.strides().data()},
+            q.shape()[1],
+            q.shape()[2],
+            columns,
+            depth,
+            static_cast<scalar_of<Q>>(scale),
+            false,
+            heads * columns * depth > prefetch_bytes / bytes};
 }
 
 }  // namespace detail
@@ -218,14 +272,28 @@ void batched_scores_vectorized(const Q& q_like, const K& k_like, Out&& out_like,
     const auto& q = detail::strided(q_like);
     const auto& k = detail::strided(k_like);
     const auto& out = detail::strided(out_like);
-    const std::ptrdiff_t heads = q.shape()[0] * q.shape()[1], columns = k.shape()[2], depth = q.shape()[3];
-    const kernel::scores_arguments<Scalar> a{
-        {q.data(), q.strides().data()}, {k.data(), k.strides().data()}, {out.data(), out.strides().data()},
-        q.shape()[1], q.shape()[2], columns, depth, static_cast<Scalar>(options.scale), false,
-        heads * columns * depth > detail::prefetch_bytes / std::ptrdiff_t{sizeof(Scalar)}};
-    const bool few = a.rows <= kernel.most_few && a.q.column() == 1 && a.k.column() == 1 && a.out.column() == 1;
+    const kernel::scores_arguments<Scalar> a = detail::arguments_of(q, k, out, options.scale);
+    const std::ptrdiff_t heads = q.shape()[0] * q.shape()[1];
+    const bool few = detail::is_few(kernel, a);
     if (few && options.threads == 1) return kernel.few(a, {0, heads});
     detail::run_scores(kernel, a, heads, few, options);
+}
+
+/// The size of `scores_options::workspace` that such a call needs: 0 where nothing is packed.
+template <class Q, class K, class Out>
+    requires same_scalar<Q, K> && output_for<Out, scalar_of<Q>>
+[[nodiscard]] std::size_t scores_workspace_bytes(const Q& q_like, const K& k_like, Out&& out_like,
+                                                 const scores_options& options = {}) {
+    using Scalar = scalar_of<Q>;
+    detail::check_scores(q_like, k_like, out_like);
+    const kernel::scores_kernel<Scalar>& kernel = detail::kernel_for<Scalar>(detail::choose_isa(options.isa));
+    if (detail::is_empty(out_like.shape())) return 0;
+    const auto& q = detail::strided(q_like);
+    const auto& k = detail::strided(k_like);
+    const auto& out = detail::strided(out_like);
+    const kernel::scores_arguments<Scalar> a = detail::arguments_of(q, k, out, options.scale);
+    const std::ptrdiff_t heads = q.shape()[0] * q.shape()[1];
+    return detail::scores_plan<Scalar>(kernel, a, heads, detail::is_few(kernel, a), options.threads).bytes();
 }
 
 /// The same, into a new tensor (B, H, L, M).
