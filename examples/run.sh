@@ -1,8 +1,10 @@
 #!/bin/sh
 # sh examples/run.sh [--no-install] [arguments of profile_scores]
+# sh examples/run.sh --race [--no-install] [arguments of race_peers]
 #
 # Builds profile_scores, installing what is missing, and runs it: without arguments on a small random case and on real
 # tensors; --help shows the rest. File names are relative to the caller's folder. CXX chooses the compiler.
+# --race builds and runs race_peers instead, against the libraries that do the same job, which it installs.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd -P) || exit 2
 . "$root/examples/setup.sh"
@@ -12,10 +14,18 @@ for argument; do
     shift
     case $argument in
         --no-install) install_allowed=no ;;
+        --race) program=race_peers ;;
         *) set -- "$@" "$argument" ;;
     esac
 done
 
+if [ "$program" = race_peers ]; then
+    provide_peers
+    prepare examples
+    quietly configure cmake "$build" # again: the peers may be new
+    build_target race_peers
+    exec "$build/examples/race_peers/race_peers" "$@"
+fi
 prepare examples
-build_target "$program"
-exec "$build/examples/$program" "$@"
+build_target profile_scores
+exec "$build/examples/profile_scores" "$@"

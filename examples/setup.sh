@@ -127,6 +127,27 @@ provide() {
     esac || die "$manager could not install: $packages"
 }
 
+# The libraries that race_peers races, where apt-get has them. Each is optional: CMake leaves out what it does not find.
+provide_peers() {
+    have apt-get && have dpkg-query || return 0
+    wanted=
+    for package in libopenblas-dev libblis-dev libdnnl-dev libxsmm-dev; do
+        dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q '^install ok' || wanted="$wanted $package"
+    done
+    [ -n "$wanted" ] || return 0
+    if [ "$install_allowed" != yes ]; then
+        say "racing without:$wanted (not installed)"
+        return 0
+    fi
+    packages=${wanted# }
+    say "installing with apt-get: $packages"
+    as_root apt-get update -qq || say "apt-get update failed; trying with the package lists there are"
+    for package in $packages; do
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+            -o Dpkg::Use-Pty=0 "$package" || say "racing without $package: apt-get could not install it"
+    done
+}
+
 # --- Configure and build --------------------------------------------------------------------------------------------
 
 # The build folder: one for each compiler and set of -D options; in the source tree if that can be written to.
