@@ -55,7 +55,7 @@ TEST_CASE("the shared pool serves where none is handed over") {
     CHECK(seen.each_once());
 }
 
-TEST_CASE("from inside a task of the pool the work stays on its thread: no waiting for oneself") {
+TEST_CASE("from inside a task of a pool whose only thread that is: no waiting for oneself") {
     Eigen::ThreadPool pool(1);
     tally seen(20);
     Eigen::Barrier done(1);
@@ -66,6 +66,41 @@ TEST_CASE("from inside a task of the pool the work stays on its thread: no waiti
     done.Wait();
     CHECK(seen.each_once());
     CHECK(seen.highest == 0);
+}
+
+TEST_CASE("two pools, each with a task that waits for work on the other: no waiting for each other") {
+    Eigen::ThreadPool one(1), other(1);
+    tally first(20), second(20);
+    Eigen::Barrier both_in(2), done(2);
+    const auto cross = [&](Eigen::ThreadPool& own, Eigen::ThreadPool& others, tally& seen) {
+        own.Schedule([&] {
+            both_in.Notify();
+            both_in.Wait();  // both pools' only threads are busy now
+            parallel_for(&others, 2, 20, [&](int worker, std::ptrdiff_t i) { seen(worker, i); });
+            done.Notify();
+        });
+    };
+    cross(one, other, first);
+    cross(other, one, second);
+    done.Wait();
+    CHECK(first.each_once());
+    CHECK(second.each_once());
+}
+
+TEST_CASE("a task that the pool starts when all is done touches nothing") {
+    struct late_pool : headwise::thread_pool {
+        std::vector<std::function<void()>> tasks;
+        void Schedule(std::function<void()> task) override { tasks.push_back(std::move(task)); }
+        int NumThreads() const override { return 1; }
+        int CurrentThreadId() const override { return -1; }
+    } pool;
+    {
+        tally seen(20);
+        parallel_for(&pool, 3, 20, [&](int worker, std::ptrdiff_t i) { seen(worker, i); });
+        CHECK(seen.each_once());
+    }
+    REQUIRE(pool.tasks.size() == 2);
+    for (const auto& task : pool.tasks) task();  // `seen` is gone; the address sanitizer would tell
 }
 
 TEST_CASE("a pool that has no memory for a task: the caller does the work") {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -51,41 +52,49 @@ template <class Task>
     return true;
 }
 
+/// What the threads of one `parallel_for` share. The tasks own it together: one that starts after the work is done finds
+/// nothing left to take, and touches nothing else.
+struct shared_work {
+    std::ptrdiff_t count;
+    std::atomic<std::ptrdiff_t> next{0}, done{0};
+    std::mutex mutex;
+    std::condition_variable all_done;
+
+    explicit shared_work(std::ptrdiff_t items) : count(items) {}
+
+    template <class Body>
+    void take(int worker, const Body& body) {
+        for (std::ptrdiff_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) {
+            body(worker, i);
+            if (done.fetch_add(1, std::memory_order_acq_rel) + 1 < count) continue;
+            const std::lock_guard<std::mutex> lock(mutex);
+            all_done.notify_one();
+        }
+    }
+    void wait() {
+        std::unique_lock<std::mutex> lock(mutex);
+        all_done.wait(lock, [this] { return done.load(std::memory_order_acquire) == count; });
+    }
+};
+
 /// Calls `body(worker, i)` for every i in [0, count): on the calling thread (worker 0) and on up to `workers - 1`
 /// threads of the pool. Each worker takes the next i when it is free. Returns when all is done. `body` does not throw.
-/// Called from inside a task of the same pool it stays on that thread: waiting there could wait for itself.
+/// The caller waits for what has begun, never for a task that is still in the queue: so calls from inside tasks of this
+/// pool, or of two pools crosswise, cannot wait for each other.
 template <class Body>
 void parallel_for(thread_pool* pool, int workers, std::ptrdiff_t count, const Body& body) {
     if (workers > count) workers = static_cast<int>(count);
-    if (workers > 1 && pool == nullptr) pool = &shared_pool();
-    if (workers <= 1 || pool->CurrentThreadId() >= 0) {
+    if (workers <= 1) {
         for (std::ptrdiff_t i = 0; i < count; ++i) body(0, i);
         return;
     }
-
-    struct shared_state {
-        std::atomic<std::ptrdiff_t> next{0};
-        std::atomic<int> running{0};
-        std::mutex mutex;
-        std::condition_variable done;
-    } state;
-    const auto work = [&state, &body, count](int worker) {
-        for (std::ptrdiff_t i; (i = state.next.fetch_add(1, std::memory_order_relaxed)) < count;) body(worker, i);
-    };
-    for (int worker = 1; worker < workers; ++worker) {
-        state.running.fetch_add(1, std::memory_order_relaxed);
-        const bool scheduled = try_schedule(*pool, [&state, &work, worker] {
-            work(worker);
-            const std::lock_guard<std::mutex> lock(state.mutex);  // the caller may not leave before we have let go
-            if (state.running.fetch_sub(1, std::memory_order_acq_rel) == 1) state.done.notify_one();
-        });
-        if (scheduled) continue;
-        state.running.fetch_sub(1, std::memory_order_relaxed);
-        break;  // no memory for a task: those that run will do
-    }
-    work(0);
-    std::unique_lock<std::mutex> lock(state.mutex);
-    state.done.wait(lock, [&state] { return state.running.load(std::memory_order_acquire) == 0; });
+    if (pool == nullptr) pool = &shared_pool();
+    const auto work = std::make_shared<shared_work>(count);
+    for (int worker = 1; worker < workers; ++worker)
+        if (!try_schedule(*pool, [work, &body, worker] { work->take(worker, body); }))
+            break;  // no memory for a task: those that run will do
+    work->take(0, body);
+    work->wait();
 }
 
 }  // namespace detail

@@ -204,6 +204,15 @@ template <class Scalar>
     return reinterpret_cast<Scalar*>(given.data() + (misaligned == 0 ? 0 : 64 - misaligned));
 }
 
+/// The sum of no products.
+template <class Scalar>
+HEADWISE_NOINLINE void write_zeros(const tensor_view<Scalar>& out) noexcept {
+    for (std::ptrdiff_t b = 0; b < out.shape()[0]; ++b)
+        for (std::ptrdiff_t h = 0; h < out.shape()[1]; ++h)
+            for (std::ptrdiff_t l = 0; l < out.shape()[2]; ++l)
+                for (std::ptrdiff_t m = 0; m < out.shape()[3]; ++m) out(b, h, l, m) = Scalar(0);
+}
+
 /// Everything beyond the smallest calls.
 template <class Scalar>
 HEADWISE_NOINLINE void run_scores(const kernel::scores_kernel<Scalar>& kernel,
@@ -257,7 +266,8 @@ template <class Q, class K, class Out>
 /// q (B, H, L, D), k (B, H, M, D), out (B, H, L, M), float or double; any strides, any alignment. `out` shares no memory
 /// with q or k; q and k may be the same. D = 0 gives zeros. Every output is one chain of multiply-adds, d ascending:
 /// the same bits for any threads, batch, strides and alignment, and on every target with a fused multiply-add.
-/// Allocates nothing once the calling thread's workspace has grown. Safe to call from several threads at once.
+/// With threads = 1 it allocates nothing once the calling thread's workspace has grown; more threads cost some small
+/// allocations a call, for the pool's tasks. Safe to call from several threads at once, and from tasks of the pool.
 /// Throws `std::invalid_argument` on anything else, before out is touched; `std::bad_alloc` when there is no memory.
 template <class Q, class K, class Out>
     requires same_scalar<Q, K> && output_for<Out, scalar_of<Q>>
@@ -274,6 +284,8 @@ void batched_scores_vectorized(const Q& q_like, const K& k_like, Out&& out_like,
     const auto& out = detail::strided(out_like);
     const kernel::scores_arguments<Scalar> a = detail::arguments_of(q, k, out, options.scale);
     const std::ptrdiff_t heads = q.shape()[0] * q.shape()[1];
+    if (a.depth == 0) [[unlikely]]
+        return detail::write_zeros<Scalar>(out);
     const bool few = detail::is_few(kernel, a);
     if (few && options.threads == 1) return kernel.few(a, {0, heads});
     detail::run_scores(kernel, a, heads, few, options);
@@ -287,7 +299,7 @@ template <class Q, class K, class Out>
     using Scalar = scalar_of<Q>;
     detail::check_scores(q_like, k_like, out_like);
     const kernel::scores_kernel<Scalar>& kernel = detail::kernel_for<Scalar>(detail::choose_isa(options.isa));
-    if (detail::is_empty(out_like.shape())) return 0;
+    if (detail::is_empty(out_like.shape()) || q_like.shape()[3] == 0) return 0;
     const auto& q = detail::strided(q_like);
     const auto& k = detail::strided(k_like);
     const auto& out = detail::strided(out_like);

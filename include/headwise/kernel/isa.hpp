@@ -62,12 +62,18 @@ inline isa_list detect_isas() {
     return {found.names.data(), found.count};
 }
 
-/// "avx2" -> isa::avx2. Refuses a name that is none, with the names there are.
-[[nodiscard]] inline isa parse_isa(std::string_view name) {
-    for (std::size_t i = 0; i < detail::isa_names.size(); ++i)
-        if (detail::isa_names[i] == name) return static_cast<isa>(i);
-    detail::refuse("isa '" + std::string(name) + "' is none of automatic, baseline, avx2, avx512, neon");
+namespace detail {
+
+inline isa parse_isa(std::string_view name, const std::string& origin) {
+    for (std::size_t i = 0; i < isa_names.size(); ++i)
+        if (isa_names[i] == name) return static_cast<isa>(i);
+    refuse(origin + "'" + std::string(name) + "' is none of automatic, baseline, avx2, avx512, neon");
 }
+
+}  // namespace detail
+
+/// "avx2" -> isa::avx2. Refuses a name that is none, with the names there are.
+[[nodiscard]] inline isa parse_isa(std::string_view name) { return detail::parse_isa(name, "isa "); }
 
 namespace detail {
 
@@ -77,8 +83,8 @@ inline isa resolve_isa(isa wanted) {
     const char* origin = "options.isa";
     if (wanted == isa::automatic) {
         if (const char* text = std::getenv("HEADWISE_ISA"); text != nullptr && *text != '\0') {
-            wanted = parse_isa(text);
             origin = "environment variable HEADWISE_ISA";
+            wanted = parse_isa(text, std::string(origin) + " = ");
         }
     }
     if (wanted == isa::automatic) return supported_isas().back();

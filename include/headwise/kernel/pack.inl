@@ -10,8 +10,8 @@ struct tiling {
     static constexpr int lanes = vector::lanes;
     static constexpr int vectors = 2;
     static constexpr int width = vectors * lanes;
-    static constexpr int rows = registers_of<Scalar>::count == 32 ? 14 : 6;
-    static constexpr int few = registers_of<Scalar>::count == 32 ? 8 : 6;
+    static constexpr int rows = registers_of<Scalar>::tile_rows;
+    static constexpr int few = registers_of<Scalar>::few_rows;
     static constexpr int most_odd = lanes / 4;  // columns beyond a whole vector that are better computed as few rows
 };
 

@@ -77,15 +77,14 @@ struct layout {
 template <class Scalar>
 layout layout_of(const scores_arguments<Scalar>& a) {
     using tiles = tiling<Scalar>;
-    const std::ptrdiff_t depth = a.depth > 0 ? a.depth : 1;
-    std::ptrdiff_t block = packed_bytes / std::ptrdiff_t{sizeof(Scalar)} / depth;
+    std::ptrdiff_t block = packed_bytes / std::ptrdiff_t{sizeof(Scalar)} / a.depth;
     if (block > a.columns) block = a.columns + tiles::width - 1;
     block = block < tiles::width ? tiles::width : block / tiles::width * tiles::width;
-    layout space{block, block * depth};
+    layout space{block, block * a.depth};
     // Rows of Q that lie a multiple of 4096 bytes apart share one set of the L1 cache, which has fewer ways than a tile
     // has rows.
     if (a.q.column() != 1 || a.q.row() * std::ptrdiff_t{sizeof(Scalar)} % 4096 == 0)
-        space.q_rows = (tiles::rows * depth + 15) / 16 * 16;
+        space.q_rows = (tiles::rows * a.depth + 15) / 16 * 16;
     if (a.out.column() != 1) space.results = tiles::rows * block;
     return space;
 }
@@ -124,8 +123,9 @@ HEADWISE_INLINE void compute_block(const scores_arguments<Scalar>& a, const layo
     const int last_lanes = tail != 0 ? static_cast<int>(tail) : tiles::lanes;
 
     fetch_ahead ahead;
-    if (block.next_q != nullptr) ahead.plan_k(block.next_k, block.columns, a.depth * bytes, a.k.row() * bytes,
-                                              split.tiles * (wide_count + 1));
+    const std::ptrdiff_t tile_count = wide_count + (has_narrow ? 1 : 0);
+    if (block.next_q != nullptr)
+        ahead.plan_k(block.next_k, block.columns, a.depth * bytes, a.k.row() * bytes, split.tiles * tile_count);
     tile_row<Scalar> row{block.q,
                          panels,
                          block.out,
@@ -143,7 +143,7 @@ HEADWISE_INLINE void compute_block(const scores_arguments<Scalar>& a, const layo
         const std::ptrdiff_t rows = split.height(t);
         if (a.prefetch)
             ahead.plan_q(t + 1 < split.tiles ? q + rows * a.q.row() : block.next_q, rows, a.depth * bytes,
-                         a.q.row() * bytes, wide_count + 1);
+                         a.q.row() * bytes, tile_count);
         if (gather) copy(q_rows, a.depth, std::ptrdiff_t{1}, q, a.q.row(), a.q.column(), rows, a.depth);
         row.q = gather ? q_rows : q;
         row.out = scatter ? results : out;

@@ -23,7 +23,7 @@ struct registers_of<float> {
     using wide = f32x8;
     using narrow = f32x4;
     using narrowest = f32x4;
-    static constexpr int count = 16;
+    static constexpr int tile_rows = 6, few_rows = 6;
 };
 
 template <>
@@ -31,7 +31,7 @@ struct registers_of<double> {
     using wide = f64x4;
     using narrow = f64x4;
     using narrowest = f64x4;
-    static constexpr int count = 16;
+    static constexpr int tile_rows = 6, few_rows = 6;
 };
 
 }  // namespace headwise::kernel::avx2

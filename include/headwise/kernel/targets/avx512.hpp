@@ -138,7 +138,7 @@ struct registers_of<float> {
     using wide = f32x16;
     using narrow = f32x8_masked;
     using narrowest = f32x4_masked;
-    static constexpr int count = 32;
+    static constexpr int tile_rows = 14, few_rows = 8;
 };
 
 template <>
@@ -146,7 +146,7 @@ struct registers_of<double> {
     using wide = f64x8;
     using narrow = f64x4_masked;
     using narrowest = f64x4_masked;
-    static constexpr int count = 32;
+    static constexpr int tile_rows = 14, few_rows = 8;
 };
 
 }  // namespace headwise::kernel::avx512

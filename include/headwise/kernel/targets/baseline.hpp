@@ -1,6 +1,6 @@
 // The baseline: plain C++ over arrays of 16 bytes, which GCC and Clang turn into the registers that the flags allow
-// (SSE2 on x86-64) and any other compiler into correct code. Its products and sums are rounded apart, unless the flags
-// let the compiler contract them.
+// (SSE2 on x86-64) and any other compiler into correct code. Its products and sums are rounded apart, whatever the
+// flags.
 #pragma once
 
 #include <headwise/kernel/arguments.hpp>
@@ -34,7 +34,17 @@ struct bytes16 {
     static HEADWISE_INLINE vec load(const Scalar* p) { return *reinterpret_cast<const unaligned_vec*>(p); }
     static HEADWISE_INLINE void store(Scalar* p, vec v) { *reinterpret_cast<unaligned_vec*>(p) = v; }
     static HEADWISE_INLINE vec mul(vec a, vec b) { return a * b; }
-    static HEADWISE_INLINE vec madd(vec a, vec b, vec c) { return a * b + c; }
+    /// Two roundings everywhere: with flags that bring an FMA, GCC would contract some of these and not others, and a
+    /// result would depend on the path that computed it.
+    static HEADWISE_INLINE vec madd(vec a, vec b, vec c) {
+        vec product = a * b;
+#if defined(__FMA__) || defined(__FMA4__)
+        asm("" : "+x"(product));
+#elif defined(__aarch64__)
+        asm("" : "+w"(product));
+#endif
+        return product + c;
+    }
 #else
     struct vec {
         Scalar lane[lanes];
@@ -108,7 +118,8 @@ struct registers_of {
     using wide = bytes16<Scalar>;
     using narrow = bytes16<Scalar>;
     using narrowest = bytes16<Scalar>;
-    static constexpr int count = 16;
+    // With 16 registers, a multiply that overwrites an operand and no fused one, six rows would spill.
+    static constexpr int tile_rows = 4, few_rows = 4;
 };
 
 }  // namespace headwise::kernel::baseline

@@ -96,7 +96,7 @@ struct registers_of<float> {
     using wide = f32x4;
     using narrow = f32x4;
     using narrowest = f32x4;
-    static constexpr int count = 32;
+    static constexpr int tile_rows = 14, few_rows = 8;
 };
 
 template <>
@@ -104,7 +104,7 @@ struct registers_of<double> {
     using wide = f64x2;
     using narrow = f64x2;
     using narrowest = f64x2;
-    static constexpr int count = 32;
+    static constexpr int tile_rows = 14, few_rows = 8;
 };
 
 }  // namespace headwise::kernel::neon

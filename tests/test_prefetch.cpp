@@ -1,0 +1,114 @@
+// What is fetched ahead, seen by recording it: a fetch changes no result, only the time.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <headwise/attributes.hpp>
+
+namespace {
+std::set<std::uintptr_t> lines;  // fetched since the last clear(), as addresses / 64
+void record(const void* address) { lines.insert(reinterpret_cast<std::uintptr_t>(address) / 64); }
+}  // namespace
+
+#undef HEADWISE_PREFETCH
+#define HEADWISE_PREFETCH(address) record(address)
+#include <headwise/scores.hpp>
+
+using namespace headwise;
+
+namespace {
+
+std::set<std::uintptr_t> lines_of(const void* first, std::ptrdiff_t rows, std::ptrdiff_t row_bytes, std::ptrdiff_t stride) {
+    std::set<std::uintptr_t> all;
+    for (std::ptrdiff_t row = 0; row < rows; ++row) {
+        const auto at = reinterpret_cast<std::uintptr_t>(first) + static_cast<std::uintptr_t>(row * stride);
+        for (std::uintptr_t line = at / 64; line <= (at + static_cast<std::uintptr_t>(row_bytes) - 1) / 64; ++line)
+            all.insert(line);
+    }
+    return all;
+}
+
+std::set<std::uintptr_t> lines_of(const tensor<float>& t, std::ptrdiff_t first, std::ptrdiff_t heads) {
+    const auto [B, H, L, D] = t.shape();
+    return lines_of(t.data() + first * L * D, heads * L, D * 4, D * 4);
+}
+
+// Tiles of a head differ by a row, blocks in their columns: what is planned by those of now misses a row or two of the next,
+// or goes beyond. A percent or two may be missing, a few may lie elsewhere.
+
+/// How many of `some` are not among `all`, in percent.
+double percent_missing(const std::set<std::uintptr_t>& all, const std::set<std::uintptr_t>& some) {
+    const auto missing = std::count_if(some.begin(), some.end(), [&](std::uintptr_t line) { return !all.contains(line); });
+    return 100.0 * static_cast<double>(missing) / static_cast<double>(some.size());
+}
+
+}  // namespace
+
+TEST_CASE("a queue fetches each line of its rows once, in slices, and nothing else") {
+    const tensor<float> memory({1, 1, 40, 64});
+    for (const std::ptrdiff_t rows : {0, 1, 2, 7})
+        for (const std::ptrdiff_t bytes : {4, 64, 100, 128, 256})
+            for (const std::ptrdiff_t stride : {256, 512, -512}) {
+                CAPTURE(rows);
+                CAPTURE(bytes);
+                CAPTURE(stride);
+                lines.clear();
+                const void* const first = memory.data() + 64 * 16;
+                kernel::fetch_queue queue(first, rows, bytes, stride);
+                const std::ptrdiff_t count = queue.lines();
+                CHECK(count == static_cast<std::ptrdiff_t>(lines_of(first, rows, bytes, stride).size()));
+                for (std::ptrdiff_t left = count; left > 0; left -= 3) queue.fetch(3);
+                CHECK(lines == lines_of(first, rows, bytes, stride));
+                lines.clear();
+                queue.fetch(100);
+                CHECK(lines.empty());
+            }
+}
+
+TEST_CASE("large heads: the operands of all heads but the first are fetched ahead, and little else") {
+    for (const isa name : supported_isas()) {
+        CAPTURE(to_string(name));
+        for (const auto& [L, M, D] : {std::array<std::ptrdiff_t, 3>{128, 128, 64}, {100, 300, 48}, {197, 197, 64}}) {
+            const std::ptrdiff_t heads = 12;
+            const std::string shape = detail::text_of({1, L, M, D});
+            CAPTURE(shape);
+            const auto q = randn<float>({2, heads / 2, L, D}, 1), k = randn<float>({2, heads / 2, M, D}, 2);
+            tensor<float> out({2, heads / 2, L, M});
+            lines.clear();
+            batched_scores_vectorized(q, k, out, {.isa = name});
+            CHECK(percent_missing(lines, lines_of(k, 1, heads - 1)) <= 2);
+            CHECK(percent_missing(lines, lines_of(q, 1, heads - 1)) <= 2);
+            auto operands = lines_of(q, 0, heads);
+            operands.merge(lines_of(k, 0, heads));
+            CHECK(percent_missing(operands, lines) <= 4);
+        }
+    }
+}
+
+TEST_CASE("one large head: its later rows of Q, and its later blocks of K, are fetched ahead") {
+    for (const isa name : supported_isas()) {
+        CAPTURE(to_string(name));
+        const auto q = randn<float>({1, 1, 60, 128}, 1), k = randn<float>({1, 1, 5000, 128}, 2);
+        tensor<float> out({1, 1, 60, 5000});
+        lines.clear();
+        batched_scores_vectorized(q, k, out, {.isa = name});
+        const std::ptrdiff_t block = kernel::packed_bytes / 4 / 128, most_tile_rows = 16;
+        CHECK(percent_missing(lines, lines_of(k.data() + block * 128, 5000 - block, 512, 512)) <= 2);
+        CHECK(percent_missing(lines, lines_of(q.data() + most_tile_rows * 128, 60 - most_tile_rows, 512, 512)) <= 2);
+        auto operands = lines_of(q, 0, 1);
+        operands.merge(lines_of(k, 0, 1));
+        CHECK(percent_missing(operands, lines) <= 4);
+    }
+}
+
+TEST_CASE("what sits in the cache is not fetched") {
+    const auto q = randn<float>({4, 4, 32, 32}, 1), k = randn<float>({4, 4, 32, 32}, 2);
+    tensor<float> out({4, 4, 32, 32});
+    lines.clear();
+    batched_scores_vectorized(q, k, out);
+    CHECK(lines.empty());
+}
