@@ -135,6 +135,20 @@ TEST_CASE("allclose of empty arrays is true, of unequal shapes refused") {
     CHECK(allclose(dense(values, {1, 0, 3, 4}), dense(values, {1, 0, 3, 4})));
 }
 
+TEST_CASE("strides that take no step, and extents beside a zero, may be anything; negative extents may not") {
+    constexpr std::ptrdiff_t huge = std::numeric_limits<std::ptrdiff_t>::max(), least = -huge - 1;
+    const std::vector<float> x = noise<float>(12, 1);
+    const strided<float> junk{x.data(), {1, 1, 3, 4}, {least, least, 4, 1}};
+    CHECK(allclose(junk, dense(x, {1, 1, 3, 4})));
+    CHECK(close_report(junk, junk, {.rtol = 0, .atol = 0}));
+    const strided<float> empty{nullptr, {huge, huge, 0, huge}, {huge, least, huge, least}};
+    CHECK(allclose(empty, empty));
+    CHECK(close_report(empty, empty).total == 0);
+    const strided<float> negative{x.data(), {1, 1, -3, -4}, {12, 12, 4, 1}};
+    CHECK(refusal_of([&] { (void)allclose(negative, negative); }) ==
+          "shape (1, 1, -3, -4): every extent must be >= 0");
+}
+
 TEST_CASE("negative and NaN tolerances are refused by value, zero and infinite ones are not") {
     const std::vector<float> x(3);
     CHECK(refusal_of([&] {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -166,6 +167,56 @@ TEST_CASE("norms that overflow or vanish when squared are still norms") {
     const std::vector<float> tiny(4, 1e-23f), zero{0.0f}, lost{1e-45f};
     const auto rule = tolerance::dot(dense(tiny, {1, 1, 1, 4}), dense(tiny, {1, 1, 1, 4}));
     CHECK(allclose(dense(lost, {1, 1, 1, 1}), dense(zero, {1, 1, 1, 1}), rule));
+}
+
+TEST_CASE("norms beyond the greatest float allow no more than they must, and a row of zeros nothing") {
+    std::vector<float> q(2 * 8), k(3 * 8, 1.0f);  // q: rows of 1e-30 and of 0; k: of 3e38 (two) and of 1
+    std::fill_n(q.begin(), 8, 1e-30f);
+    for (std::size_t i = 0; i < 16; ++i) k[i] = i % 2 ? 3e38f : -3e38f;
+    const auto rule = tolerance::dot(dense(q, {1, 1, 2, 8}), dense(k, {1, 1, 3, 8}));
+    const std::vector<float> right(6, 0.0f);
+    const auto accepts = [&](std::size_t place, float error) {
+        std::vector<float> a = right;
+        a[place] = error;
+        return allclose(dense(a, {1, 1, 2, 3}), dense(right, {1, 1, 2, 3}), rule);
+    };
+    const float bound = 2 * 8 * 0x1p-24f * 8 * 3e8f;  // of the first two
+    CHECK(accepts(0, bound * 0.99f));
+    CHECK_FALSE(accepts(0, bound * 1.01f));
+    CHECK_FALSE(accepts(2, 1e-30f));
+    for (const std::size_t place : {3u, 4u, 5u}) CHECK_FALSE(accepts(place, 1e-30f));
+
+    // Products beyond the greatest float in one head: it does not allow everything else, and other heads are free.
+    std::vector<float> large(2 * 8, 1e38f), keys(2 * 2 * 8, 1.0f);
+    std::fill_n(keys.begin(), 8, 1e38f);
+    const auto mixed = tolerance::dot(dense(large, {1, 2, 1, 8}), dense(keys, {1, 2, 2, 8}));
+    const std::vector<float> four{0, 0, 0, 0};
+    const auto error_at = [&](std::size_t place, float error) {
+        std::vector<float> a = four;
+        a[place] = error;
+        return allclose(dense(a, {1, 2, 1, 2}), dense(four, {1, 2, 1, 2}), mixed);
+    };
+    const float second = 2 * 8 * 0x1p-24f * 8 * 1e38f;
+    CHECK_FALSE(error_at(1, second * 1.01f));
+    CHECK(error_at(3, second * 0.99f));
+    CHECK_FALSE(error_at(3, second * 1.01f));
+
+    const std::vector<double> most(8, 1e308), one(8, 1.0);  // in double the norm itself is beyond
+    const auto wide = tolerance::dot(dense(most, {1, 1, 1, 8}), dense(one, {1, 1, 1, 8}), 1e-300);
+    CHECK(wide.bound()->row[0] * wide.bound()->column[0] < 1e-4);
+}
+
+TEST_CASE("an empty output needs no norms, however many rows there are") {
+    constexpr std::ptrdiff_t huge = std::numeric_limits<std::ptrdiff_t>::max();
+    const strided<float> q{nullptr, {1, 1, huge, 0}, {0, 0, 0, 1}}, k{nullptr, {1, 1, 0, 0}, {0, 0, 0, 1}};
+    CHECK(tolerance::dot(q, k).bound()->row.empty());
+}
+
+TEST_CASE("a scale that is no number gives no bound: it would allow everything") {
+    const std::vector<float> x(8, 1.0f);
+    for (const double scale : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()})
+        CHECK_THROWS_WITH_AS((void)tolerance::dot(dense(x, {1, 1, 1, 8}), dense(x, {1, 1, 1, 8}), scale),
+                             "tolerance::dot: the scale must be finite", std::invalid_argument);
 }
 
 TEST_CASE("NaN and infinity in q or k give no allowance, and are not spread to other rows") {

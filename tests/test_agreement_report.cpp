@@ -92,7 +92,7 @@ TEST_CASE("golden: finite mismatches, a zero that was expected, NaN and infiniti
               "  greatest |a - b| / tolerance 2048 at (0, 0, 0, 1): actual 2.5 (0x1.4p+1), expected 2 (0x1p+1), "
               "2097152 ulp\n"
               "  no tolerance would pass\n"
-              "  the first 4:\n"
+              "  all of them:\n"
               "    (0, 0, 0, 1): actual 2.5 (0x1.4p+1), expected 2 (0x1p+1), 2097152 ulp\n"
               "    (0, 0, 1, 0): actual 0.0009765625 (0x1p-10), expected 0, 981467136 ulp\n"
               "    (0, 0, 1, 1): actual nan, expected 4 (0x1p+2)\n"
@@ -116,7 +116,7 @@ TEST_CASE("golden: a derived bound, a single mismatch") {
           "ulp\n"
           "  |a - b| / (u |q| |k|) is up to 131072\n"
           "  would pass with atol 2.50e-01, or with rtol 7.82e-03\n"
-          "  the first 1:\n"
+          "  the one:\n"
           "    (1, 2, 3, 4): actual 32.25 (0x1.02p+5), expected 32 (0x1p+5), 65536 ulp\n");
 }
 
@@ -193,6 +193,52 @@ TEST_CASE("the first ten are listed, in order, and counted") {
     CHECK(report.mismatches == 100);
     CHECK(report.first[9].index[3] == 9);
     CHECK(report.text().find("the first 10:") != std::string::npos);
+}
+
+TEST_CASE("a difference that overflows fits no tolerance; one of the smallest numbers can be printed") {
+    const float most = std::numeric_limits<float>::max();
+    const std::vector<float> a{most, 1}, b{-most, 2};
+    for (const auto& [x, y] : {std::pair{a, b}, std::pair{b, a}}) {
+        const close_report report(x, y);
+        CHECK(report.finite == 2);
+        CHECK_FALSE(report.passing_atol);
+        CHECK_FALSE(report.passing_rtol);
+        CHECK(report.text().find("no tolerance would pass") != std::string::npos);
+    }
+    CHECK_FALSE(allclose(a, b, {.rtol = 0, .atol = std::numeric_limits<double>::infinity()}));
+
+    const std::vector<double> tiny{std::numeric_limits<double>::denorm_min()}, zero{0.0};
+    CHECK(close_report(tiny, zero, {.rtol = 0, .atol = 0}).text().find("would pass with atol 4.94e-324") !=
+          std::string::npos);
+    const std::vector<double> huge{std::numeric_limits<double>::max()};
+    CHECK(close_report(huge, zero).text().find("would pass with atol ") != std::string::npos);
+}
+
+TEST_CASE("where nothing is allowed, the worst is the greatest difference, and its ratio is called infinite") {
+    const std::vector<float> a{1, 2, 3}, b{1, 3, 3.5f};
+    const close_report report(a, b, {.rtol = 0, .atol = 0});
+    REQUIRE(report.worst);
+    CHECK(report.worst->index[3] == 1);
+    CHECK(report.text().find("greatest |a - b| / tolerance infinite at (1)") != std::string::npos);
+}
+
+TEST_CASE("one wrong column of a single row per head is no diagonal") {
+    std::vector<float> a(2 * 3 * 16), b = a;
+    for (std::size_t h = 0; h < 3; ++h) a[h * 16 + 15] = 1.0f + static_cast<float>(h);
+    const close_report report(dense(a, {2, 3, 1, 16}), dense(b, {2, 3, 1, 16}));
+    REQUIRE(report.suspicions.size() == 1);
+    CHECK(report.suspicions[0] == "all mismatches lie in b = 0, m = 15");
+}
+
+TEST_CASE("under an exact rule, a rounding everywhere is not called a scale") {
+    const auto b = noise<float>(1000, 1);
+    auto a = b;
+    for (float& x : a) x = std::nextafter(x, 2 * x);
+    for (const auto& rule : {tolerance::bitwise(), tolerance::ulps(0)}) {
+        const close_report report(a, b, rule);
+        CHECK(report.mismatches == 1000);
+        CHECK(report.suspicions.empty());
+    }
 }
 
 TEST_CASE("two right results match, and nothing is suspected") {

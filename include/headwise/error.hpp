@@ -1,4 +1,5 @@
-// How headwise says no: one place, and messages that name the argument, the values and the rule.
+// How headwise says no: one place, and messages that name the argument, the values and the rule. They begin with
+// std::string("...") because GCC 12 warns (-Wrestrict) of a literal plus a temporary, for no reason.
 #pragma once
 
 #include <stdexcept>

@@ -64,14 +64,14 @@ struct close_report {
     std::optional<difference> greatest_absolute;
     std::optional<difference> greatest_relative;  ///< among the finite mismatches whose expected value is not zero
     std::optional<difference> worst;              ///< the greatest absolute / allowed
-    double worst_ratio = 0;  ///< its ratio: above 1 is a mismatch; infinite where nothing is allowed
+    double worst_ratio = 0;  ///< its ratio: above 1 is a mismatch; the greatest double where nothing is allowed
 
     /// tolerance::dot only: max |a - b| / (u |q| |k|) over all finite pairs, the residual as LAPACK's tests scale it.
     /// Of the order of 1; D is suspicious, 2D is out of bounds.
     std::optional<double> dot_ratio;
 
     /// The smallest tolerance that would pass if the other stayed as it is. Empty where none would (NaN, infinities, a
-    /// zero expected), and when all is close.
+    /// difference that overflows, an expected zero), and when all is close.
     std::optional<double> passing_rtol, passing_atol;
 
     std::array<difference, 10> first{};   ///< the first mismatches in row-major order, min(10, mismatches) of them
@@ -111,7 +111,7 @@ public:
         if (const dot_bound* dot = report_.rule.bound())
             report_.dot_ratio = static_cast<double>(scan_.block.bound_record) * dot->factor / dot->unit;
         if (report_.matches) return;
-        if (report_.finite < report_.mismatches) report_.passing_atol.reset(), report_.passing_rtol.reset();
+        if (!tolerance_can_pass_) report_.passing_atol.reset(), report_.passing_rtol.reset();
         suspects_.name_them(report_.suspicions);
     }
 
@@ -123,7 +123,7 @@ private:
     suspects<A, B> suspects_;
     index4 index_{};
     std::ptrdiff_t flat_ = 0;
-    bool rtol_can_pass_ = true;
+    bool tolerance_can_pass_ = true, rtol_can_pass_ = true;
     num needed_rtol_ = 0, needed_atol_ = 0;  // of the mismatches so far
 
     static void raise(num& record, num value) noexcept {
@@ -165,7 +165,8 @@ private:
         auto &absolute = report_.greatest_absolute, &relative = report_.greatest_relative, &worst = report_.worst;
         if (!absolute || e > absolute->absolute) absolute = describe(i, a, b, j);
         if (y > 0 && (!relative || e > *relative->relative * y)) relative = describe(i, a, b, j);
-        if (!worst || e > report_.worst_ratio * t) {
+        const bool nothing_allowed = worst && !(t > 0) && !(worst->allowed > 0);
+        if (!worst || (nothing_allowed ? e > worst->absolute : e > report_.worst_ratio * t)) {
             worst = describe(i, a, b, j);
             report_.worst_ratio = ratio(e, t);
         }
@@ -187,10 +188,11 @@ private:
            : j.kind == kind::nan_one_side ? report_.nan_one_side
                                           : report_.nan_both);
         suspects_.add(index_of(i), a, j.kind);
+        if (j.kind != kind::finite || !is_finite<num>(j.error)) tolerance_can_pass_ = false;
         if (j.kind != kind::finite) return;
         record(i, a, b, j);
         scan_.block.error_record = scan_.block.ratio_record = std::numeric_limits<num>::max();
-        if (report_.rule.arithmetic()) passing(b, j);
+        if (report_.rule.arithmetic() && tolerance_can_pass_) passing(b, j);
     }
 
     /// What each tolerance would have to be for this pair, and so for all so far.

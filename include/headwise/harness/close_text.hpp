@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
+#include <limits>
 #include <iterator>
 #include <ostream>
 #include <string>
@@ -33,8 +35,9 @@ inline std::string value_text(double x, bool single) {
 /// Three digits, rounded up: a tolerance that is printed would pass.
 inline std::string ceiling_text(double x) {
     std::string text = format("%.2e", x);
-    const double half_a_step = 0.5e-2 * std::pow(10.0, std::stoi(text.substr(text.find('e') + 1)));
-    return std::stod(text) < x ? format("%.2e", x + half_a_step) : text;
+    const char* exponent = text.c_str() + text.find('e') + 1;
+    const double half_a_step = 0.5e-2 * std::pow(10.0, std::strtol(exponent, nullptr, 10));
+    return std::strtod(text.c_str(), nullptr) < x ? format("%.2e", x + half_a_step) : text;
 }
 
 inline std::string tolerance_text(const tolerance& rule) {
@@ -59,17 +62,18 @@ inline std::string difference_text(const close_report::difference& d, const clos
     const bool single = report.single;
     std::string text = index_text(d.index, report.rank) + ": actual " + value_text(d.actual, single) + ", expected " +
                        value_text(d.expected, single);
-    if (d.ulps && *d.ulps != not_comparable) text += ", " + std::to_string(*d.ulps) + " ulp";
+    if (d.ulps && *d.ulps != not_comparable) text += std::string(", ") + std::to_string(*d.ulps) + " ulp";
     return text;
 }
 
 inline std::string matching_text(const close_report& r) {
     std::string text = std::string("all ") + std::to_string(r.total) + " values agree (" + tolerance_text(r.rule) + ")";
     if (!r.greatest_absolute || !(r.greatest_absolute->absolute > 0)) return text + "; no difference\n";
-    text += "; greatest difference " + format("%.3g", r.greatest_absolute->absolute) + " at " +
+    text += std::string("; greatest difference ") + format("%.3g", r.greatest_absolute->absolute) + " at " +
             index_text(r.greatest_absolute->index, r.rank);
-    if (r.rule.arithmetic() && r.worst) text += ", at worst " + format("%.3g", r.worst_ratio) + " of the tolerance";
-    if (r.dot_ratio) text += ", |a - b| / (u |q| |k|) " + format("%.3g", *r.dot_ratio);
+    if (r.rule.arithmetic() && r.worst)
+        text += std::string(", at worst ") + format("%.3g", r.worst_ratio) + " of the tolerance";
+    if (r.dot_ratio) text += std::string(", |a - b| / (u |q| |k|) ") + format("%.3g", *r.dot_ratio);
     return text + "\n";
 }
 
@@ -77,9 +81,9 @@ inline std::string counts_text(const close_report& r) {
     std::string text = std::to_string(r.mismatches) + " of " + std::to_string(r.total) + " values differ (" +
                        format("%.3g", 100.0 * static_cast<double>(r.mismatches) / static_cast<double>(r.total)) +
                        " %; " + tolerance_text(r.rule) + "): " + std::to_string(r.finite) + " finite";
-    if (r.nan_one_side) text += ", " + std::to_string(r.nan_one_side) + " with NaN on one side";
-    if (r.nan_both) text += ", " + std::to_string(r.nan_both) + " with NaN on both sides";
-    if (r.infinite) text += ", " + std::to_string(r.infinite) + " with an infinity";
+    if (r.nan_one_side) text += std::string(", ") + std::to_string(r.nan_one_side) + " with NaN on one side";
+    if (r.nan_both) text += std::string(", ") + std::to_string(r.nan_both) + " with NaN on both sides";
+    if (r.infinite) text += std::string(", ") + std::to_string(r.infinite) + " with an infinity";
     return text + "\n";
 }
 
@@ -103,14 +107,18 @@ inline std::string close_report::text() const {
     if (greatest_absolute) line("absolute difference", format("%.6g", greatest_absolute->absolute), *greatest_absolute);
     if (greatest_relative)
         line("relative difference", format("%.6g", *greatest_relative->relative), *greatest_relative);
-    if (worst && rule.arithmetic()) line("|a - b| / tolerance", format("%.6g", worst_ratio), *worst);
-    if (dot_ratio) text += "  |a - b| / (u |q| |k|) is up to " + format("%.6g", *dot_ratio) + "\n";
+    if (worst && rule.arithmetic()) {
+        const bool boundless = !(worst_ratio < std::numeric_limits<double>::max());
+        line("|a - b| / tolerance", boundless ? "infinite" : format("%.6g", worst_ratio), *worst);
+    }
+    if (dot_ratio) text += std::string("  |a - b| / (u |q| |k|) is up to ") + format("%.6g", *dot_ratio) + "\n";
     text += passing_text(*this);
-    for (const std::string& suspicion : suspicions) text += "  looks as if: " + suspicion + "\n";
+    for (const std::string& suspicion : suspicions) text += std::string("  looks as if: ") + suspicion + "\n";
     const auto listed = std::min<std::ptrdiff_t>(mismatches, std::ssize(first));
-    text += "  the first " + std::to_string(listed) + ":\n";
+    if (listed < mismatches) text += std::string("  the first ") + std::to_string(listed) + ":\n";
+    else text += listed == 1 ? "  the one:\n" : "  all of them:\n";
     for (std::ptrdiff_t i = 0; i < listed; ++i)
-        text += "    " + difference_text(first[static_cast<std::size_t>(i)], *this) + "\n";
+        text += std::string("    ") + difference_text(first[static_cast<std::size_t>(i)], *this) + "\n";
     return text;
 }
 

@@ -28,17 +28,16 @@ concept strided_array = requires(const Array& a) {
     requires element<std::remove_cvref_t<decltype(*a.data())>>;
     requires std::same_as<std::remove_cvref_t<decltype(a.shape()[0])>, std::ptrdiff_t>;
     requires std::same_as<std::remove_cvref_t<decltype(a.strides()[0])>, std::ptrdiff_t>;
-    requires std::tuple_size_v<std::remove_cvref_t<decltype(a.shape())>>
-    >= 1;
-    requires std::tuple_size_v<std::remove_cvref_t<decltype(a.shape())>>
-    <= 4;
+    requires(std::tuple_size_v<std::remove_cvref_t<decltype(a.shape())>> >= 1);
+    requires(std::tuple_size_v<std::remove_cvref_t<decltype(a.shape())>> <= 4);
 };
 
 /// A strided array, or a contiguous range (std::vector, std::span, std::array, C array): rank 1.
 template <class Array>
-concept comparable_array = strided_array<std::remove_cvref_t<Array>> ||
-    (std::ranges::contiguous_range<Array>&& std::ranges::sized_range<Array>&&
-         element<std::ranges::range_value_t<Array>>);
+concept comparable_array =
+    strided_array<std::remove_cvref_t<Array>> ||
+    (std::ranges::contiguous_range<Array> && std::ranges::sized_range<Array> &&
+     element<std::ranges::range_value_t<Array>>);
 
 namespace detail {
 
@@ -59,7 +58,9 @@ struct layout {
     index4 strides{};
     int rank = 1;
 
-    std::ptrdiff_t size() const noexcept { return shape[0] * shape[1] * shape[2] * shape[3]; }
+    /// The other extents of an empty array may be of any size: not multiplied.
+    bool empty() const noexcept { return shape[0] == 0 || shape[1] == 0 || shape[2] == 0 || shape[3] == 0; }
+    std::ptrdiff_t size() const noexcept { return empty() ? 0 : shape[0] * shape[1] * shape[2] * shape[3]; }
     std::string text() const { return index_text(shape, rank); }
     std::ptrdiff_t offset(const index4& i) const noexcept {
         return i[0] * strides[0] + i[1] * strides[1] + i[2] * strides[2] + i[3] * strides[3];
@@ -89,6 +90,8 @@ auto elements_of(const Array& array) {
         std::copy(shape.begin(), shape.end(), at.shape.end() - rank);
         std::copy(strides.begin(), strides.end(), at.strides.end() - rank);
         at.rank = static_cast<int>(rank);
+        if (*std::min_element(at.shape.begin(), at.shape.end()) < 0)
+            refuse(std::string("shape ") + at.text() + ": every extent must be >= 0");
         return elements<std::remove_cvref_t<decltype(*array.data())>>{array.data(), at};
     } else {
         at.shape[3] = static_cast<std::ptrdiff_t>(std::ranges::size(array));
@@ -113,7 +116,8 @@ struct loops {
 
     loops(const layout& first, const layout& second, order how) {
         std::array<std::size_t, 4> axes{0, 1, 2, 3};
-        const auto step = [&](std::size_t d) {
+        const auto step = [&](std::size_t d) {  // a dimension of one element takes none, whatever its stride
+            if (first.shape[d] == 1) return std::ptrdiff_t{0};
             return std::max(std::abs(first.strides[d]), std::abs(second.strides[d]));
         };
         if (how == order::any) std::sort(axes.begin(), axes.end(), [&](auto x, auto y) { return step(x) > step(y); });

@@ -39,7 +39,7 @@ public:
     /// False if a visit ended it.
     template <bool Records, class Visit>
     bool walk(order how, Visit&& visit) {
-        if (a_.at.size() == 0) return true;
+        if (a_.at.empty()) return true;
         const dot_bound* dot = rule_.bound();
         return for_each_run(
             a_.at, b_.at, dot ? order::by_row : how,

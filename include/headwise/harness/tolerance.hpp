@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,7 +21,7 @@ namespace headwise {
 namespace detail {
 
 /// The rounding-error bound of out[b,h,l,m] = scale * sum_d q[b,h,l,d] k[b,h,m,d], kept as an outer product: row *
-/// column.
+/// column. Columns are at most 1, rows at most the greatest number of the type: the product is never NaN or infinite.
 struct dot_bound {
     index4 shape;                 ///< of the output
     std::ptrdiff_t depth, group;  ///< D; query heads per key head
@@ -47,9 +48,11 @@ struct dot_bound {
     }
 };
 
-/// The smallest Number that is not below x, for x >= 0.
+/// The smallest Number that is not below x, for x >= 0; the greatest one for all beyond it.
 template <class Number>
 Number rounded_up(double x) noexcept {
+    constexpr Number most = std::numeric_limits<Number>::max();
+    if (!(x < static_cast<double>(most))) return most;
     const Number y = static_cast<Number>(x);
     return static_cast<double>(y) < x ? std::nextafter(y, std::numeric_limits<Number>::infinity()) : y;
 }
@@ -69,7 +72,9 @@ double norm_up(const T* x, std::ptrdiff_t n, std::ptrdiff_t stride) noexcept {
         const double y = finite_number<double>(load<double>(x[i * stride])) / largest;
         sum += y * y;
     }
-    return std::sqrt(sum) * largest * (1 + static_cast<double>(n + 8) * std::numeric_limits<double>::epsilon());
+    const double relative = std::sqrt(sum) * (1 + static_cast<double>(n + 8) * std::numeric_limits<double>::epsilon());
+    constexpr double most = std::numeric_limits<double>::max();
+    return largest < most / relative ? relative * largest : most;
 }
 
 }  // namespace detail
@@ -102,7 +107,8 @@ public:
     /// Accuracy and Stability of Numerical Algorithms, 3.1). u is half an ULP of 1: 2^-24 for float, 2^-53 for double;
     /// half and bfloat16 are taken to be accumulated in float and rounded once. q is (b,h,l,d), k is (b,kv,m,d), h a
     /// multiple of kv; the output is (b,h,l,m). Rows with NaN or infinity get no allowance. Reads q and k once, keeps
-    /// the norms, not the arrays.
+    /// the norms, not the arrays. Refuses shapes that do not fit, a depth of 1/(2u) and more, and a scale that is not
+    /// finite.
     template <strided_array Q, strided_array K>
     [[nodiscard]] static tolerance dot(const Q& q, const K& k, double scale = 1.0);
 
@@ -178,6 +184,23 @@ void row_norms(const elements<T>& x, double factor, std::vector<double>& norms, 
             }
 }
 
+/// For each key head: divides the columns by a power of two that makes them at most 1, multiplies the rows by it. That
+/// is exact, and no product then overflows in a head whose outputs do not.
+inline void make_columns_fractions(dot_bound& bound) {
+    const auto heads = static_cast<std::size_t>(bound.shape[0] * (bound.shape[1] / bound.group));
+    const std::size_t rows = bound.row.size() / heads, columns = bound.column.size() / heads;
+    for (std::size_t head = 0; head < heads; ++head) {
+        const std::span row(bound.row.data() + head * rows, rows);
+        const std::span column(bound.column.data() + head * columns, columns);
+        int exponent = 0;
+        std::frexp(*std::max_element(column.begin(), column.end()), &exponent);
+        for (double& norm : row) norm = rounded_up<double>(std::ldexp(norm, exponent));
+        for (double& norm : column) norm = std::ldexp(norm, -exponent);
+    }
+    bound.column_float.reserve(bound.column.size());
+    for (const double norm : bound.column) bound.column_float.push_back(rounded_up<float>(norm));
+}
+
 }  // namespace detail
 
 template <strided_array Q, strided_array K>
@@ -193,6 +216,10 @@ tolerance tolerance::dot(const Q& q_array, const K& k_array, double scale) {
         detail::refuse(std::string("tolerance::dot: q is ") + q.at.text() + ", k is " + k.at.text() +
                        "; they must be (b, h, l, d) and (b, kv, m, d), h a multiple of kv");
 
+    if (!detail::is_finite<double>(detail::to_bits(scale)))
+        detail::refuse("tolerance::dot: the scale must be finite");
+
+    const detail::exact_subnormals guard;
     auto bound = std::make_shared<detail::dot_bound>();
     bound->shape = {qs[0], qs[1], qs[2], ks[2]};
     bound->depth = qs[3];
@@ -202,9 +229,12 @@ tolerance tolerance::dot(const Q& q_array, const K& k_array, double scale) {
     bound->scale = scale;
     // The products row * column are rounded to the type again: 1 + 2^-22 outweighs what that can lose.
     bound->factor = 2 * detail::dot_gamma<T>(qs[3] + (scale == 1.0 ? 0 : 1)) * std::abs(scale) * (1 + 0x1p-22);
-    detail::row_norms(q, bound->factor, bound->row, bound->last_q);
-    detail::row_norms(k, 1.0, bound->column, bound->last_k);
-    for (const double norm : bound->column) bound->column_float.push_back(detail::rounded_up<float>(norm));
+    const bool empty = qs[0] == 0 || qs[1] == 0 || qs[2] == 0 || ks[2] == 0;  // then D may be 0, and L anything
+    if (!empty) {
+        detail::row_norms(q, bound->factor, bound->row, bound->last_q);
+        detail::row_norms(k, 1.0, bound->column, bound->last_k);
+        detail::make_columns_fractions(*bound);
+    }
 
     tolerance result(rule::dot);
     result.options_.atol = detail::underflow_floor<T>(qs[3]);
