@@ -14,7 +14,7 @@ namespace headwise::test {
 
 /// The axes from the outermost to the innermost in memory, the direction of each, and the room around the elements.
 struct layout {
-    std::string name;
+    std::string name{};
     std::array<std::size_t, 4> order{0, 1, 2, 3};
     std::array<std::ptrdiff_t, 4> direction{1, 1, 1, 1};
     std::ptrdiff_t step = 1;    ///< Between neighbours on the innermost axis, in elements.

@@ -117,7 +117,7 @@ TEST_CASE("with three arms every order is as frequent as any other") {
     std::size_t at = 0;
     for (std::size_t block = 0; block < t.blocks; ++block) {
         if (block % 8 != 4) ++seen[order.substr(at, 3)];
-        at += block % 8 == 4 ? 10 : 6;
+        at += block % 8 == 4 ? 10u : 6u;
     }
     CHECK(seen.size() == 6);
     double n = 0;

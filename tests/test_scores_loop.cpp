@@ -1,7 +1,7 @@
 #include <headwise/scores_loop.hpp>
 
-#include <functional>
 #include <initializer_list>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -22,16 +22,6 @@ tensor<Scalar> filled(const shape4& shape, Scalar value) {
     tensor<Scalar> result(shape);
     std::fill_n(result.data(), result.size(), value);
     return result;
-}
-
-double greatest_difference(const tensor<float>& a, const tensor<float>& b) {
-    REQUIRE(a.shape() == b.shape());
-    double greatest = 0;
-    for (std::ptrdiff_t i = 0; i < a.size(); ++i) {
-        const double difference = std::abs(static_cast<double>(a.data()[i]) - static_cast<double>(b.data()[i]));
-        if (!(difference <= greatest)) greatest = difference;
-    }
-    return greatest;
 }
 
 }  // namespace
@@ -151,76 +141,12 @@ TEST_CASE("q and k may be the same tensor, and out may lie between their element
         for (const std::ptrdiff_t d : {0, 1, 2, 3, 4, 5, 6, 7, 14, 15}) CHECK(buffer(0, 0, l, d) == before(0, 0, l, d));
 }
 
-TEST_CASE("what the loop refuses: a sentence with argument, values and rule, and nothing is written") {
-    constexpr float old = 1234.5f;
-    auto buffer = filled<float>({1, 1, 1, 4096}, old);
-    const auto at = [&](std::ptrdiff_t offset, const shape4& shape) {
-        return tensor_view(buffer.data() + offset, shape);
-    };
-    const auto q = at(0, {2, 3, 4, 5}), k = at(1000, {2, 3, 6, 5}), out = at(2000, {2, 3, 4, 6});
-    const auto strided = [&](const strides4& strides) { return tensor_view(out.data(), out.shape(), strides); };
-    const auto loop = [](auto... arguments) { return [=] { batched_scores_loop(arguments...); }; };
-    const auto returning = [](auto q_in, auto k_in) { return [=] { (void)batched_scores_loop(q_in, k_in); }; };
-
-    struct fault {
-        std::function<void()> call;
-        const char* message;
-    };
-    const std::string self = ": its elements overlap one another; each must have an address of its own";
-    const fault faults[] = {
-        {loop(at(0, {1, 3, 4, 5}), k, out),
-         "q (1, 3, 4, 5) and k (2, 3, 6, 5) must have the same batch size B (axis 0)"},
-        {loop(at(0, {2, 2, 4, 5}), k, out),
-         "q (2, 2, 4, 5) and k (2, 3, 6, 5) must have the same number of heads H (axis 1)"},
-        {loop(at(0, {2, 3, 4, 4}), k, out), "q (2, 3, 4, 4) and k (2, 3, 6, 5) must have the same depth D (axis 3)"},
-        {loop(at(0, {2, 3, 4, 0}), k, out), "q (2, 3, 4, 0) and k (2, 3, 6, 5) must have the same depth D (axis 3)"},
-        {returning(at(0, {1, 3, 4, 5}), k),
-         "q (1, 3, 4, 5) and k (2, 3, 6, 5) must have the same batch size B (axis 0)"},
-        {returning(at(0, {2, 2, 4, 5}), k),
-         "q (2, 2, 4, 5) and k (2, 3, 6, 5) must have the same number of heads H (axis 1)"},
-        {returning(at(0, {2, 3, 4, 4}), k), "q (2, 3, 4, 4) and k (2, 3, 6, 5) must have the same depth D (axis 3)"},
-        {loop(q, k, at(2000, {1, 3, 4, 6})), "out (1, 3, 4, 6) must have the shape of the result, (2, 3, 4, 6)"},
-        {loop(q, k, at(2000, {2, 2, 4, 6})), "out (2, 2, 4, 6) must have the shape of the result, (2, 3, 4, 6)"},
-        {loop(q, k, at(2000, {2, 3, 6, 4})), "out (2, 3, 6, 4) must have the shape of the result, (2, 3, 4, 6)"},
-        {loop(q, k, at(2000, {2, 3, 4, 5})), "out (2, 3, 4, 5) must have the shape of the result, (2, 3, 4, 6)"},
-        {loop(q, k, at(2000, {0, 0, 0, 0})), "out (0, 0, 0, 0) must have the shape of the result, (2, 3, 4, 6)"},
-        {loop(q, k, at(119, {2, 3, 4, 6})),
-         "out (2, 3, 4, 6) overlaps the memory of q (2, 3, 4, 5); the result needs memory of its own"},
-        {loop(q, k, at(857, {2, 3, 4, 6})),
-         "out (2, 3, 4, 6) overlaps the memory of k (2, 3, 6, 5); the result needs memory of its own"},
-        {loop(q, k, strided({0, 24, 6, 1})), "out (2, 3, 4, 6) with strides (0, 24, 6, 1)"},
-        {loop(q, k, strided({72, 0, 6, 1})), "out (2, 3, 4, 6) with strides (72, 0, 6, 1)"},
-        {loop(q, k, strided({72, 24, 0, 1})), "out (2, 3, 4, 6) with strides (72, 24, 0, 1)"},
-        {loop(q, k, strided({72, 24, 6, 0})), "out (2, 3, 4, 6) with strides (72, 24, 6, 0)"},
-        {loop(q, k, strided({72, 24, 5, 1})), "out (2, 3, 4, 6) with strides (72, 24, 5, 1)"},
-        {loop(q, k, strided({72, 23, 6, 1})), "out (2, 3, 4, 6) with strides (72, 23, 6, 1)"},
-        {loop(q, k, strided({71, 24, 6, 1})), "out (2, 3, 4, 6) with strides (71, 24, 6, 1)"},
-        {loop(q, k, strided({72, 24, -5, 1})), "out (2, 3, 4, 6) with strides (72, 24, -5, 1)"},
-    };
-    for (const fault& f : faults) {
-        const std::string expected =
-            std::string(f.message).find("with strides") == std::string::npos ? f.message : f.message + self;
-        CHECK_THROWS_WITH_AS(f.call(), expected.c_str(), std::invalid_argument);
-    }
-    CHECK(std::all_of(buffer.data(), buffer.data() + buffer.size(), [](float x) { return x == old; }));
-
-    batched_scores_loop(q, k, at(120, {2, 3, 4, 6}));  // just after q and, below, just before k: allowed
-    batched_scores_loop(q, k, at(856, {2, 3, 4, 6}));
-}
-
-TEST_CASE("the loop gives the scores that PyTorch gave") {
-    const auto from = [](const char* name) { return load_npy<float>(std::string(HEADWISE_TEST_DATA "/") + name); };
-    SUBCASE("seed tensors, standard normal") {
-        const auto q = from("seed_q.npy"), k = from("seed_k.npy"), scores = from("seed_scores.npy");
-        CHECK(scores.shape() == shape4{2, 3, 8, 8});
-        CHECK(greatest_difference(batched_scores_loop(q, k), scores) <= 1e-5);
-        CHECK(mismatch(scores, q, k) == "");
-    }
-    SUBCASE("text-recognition heads: plain scores, before the softmax, of a q that is already scaled") {
-        const auto q = from("ocr_q.npy"), k = from("ocr_k.npy"), scores = from("ocr_scores.npy");
-        CHECK(scores.shape() == shape4{4, 8, 80, 80});
-        CHECK(greatest_difference(batched_scores_loop(q, k), scores) <= 1e-5);
-        CHECK(mismatch(scores, q, k) == "");
+TEST_CASE("the reference gives the scores that PyTorch gave") {
+    for (const std::string name : {"seed", "ocr"}) {
+        const auto from = [&name](const char* what) {
+            return load_npy<float>(std::string(HEADWISE_TEST_DATA "/") + name + what);
+        };
+        CHECK(mismatch(from("_scores.npy"), from("_q.npy"), from("_k.npy")) == "");
     }
 }
 

@@ -63,6 +63,7 @@ static_assert(std::is_same_v<scalar_of<const tensor<float>>, float>);
 static_assert(std::is_same_v<scalar_of<tensor_view<const double>>, double>);
 static_assert(same_scalar<tensor<float>, tensor_view<const float>> && !same_scalar<tensor<float>, tensor<double>>);
 static_assert(output_for<tensor<float>&, float> && output_for<const tensor_view<float>, float>);
+static_assert(!output_for<tensor<float>, float> && !output_for<const tensor<float>, float>);  // lost with the temporary
 static_assert(!output_for<const tensor<float>&, float> && !output_for<tensor_view<const float>, float>);
 static_assert(!output_for<tensor<double>&, float>);
 

@@ -65,7 +65,7 @@ private:
         const auto ticks = std::chrono::steady_clock::now().time_since_epoch().count();
         for (int attempt = 0; attempt < 100 && file_ == nullptr; ++attempt) {
             temporary_ = target_;
-            temporary_ += ".tmp-" + std::to_string(ticks + attempt);
+            temporary_ += std::string(".tmp-") + std::to_string(ticks + attempt);
             file_ = std::fopen(temporary_.string().c_str(), "wbx");
             if (file_ == nullptr && errno != EEXIST) break;
         }

@@ -48,8 +48,9 @@ template <class Scalar>
     return {base, base + static_cast<std::uintptr_t>(n[0] * n[1] * n[2] * n[3]) * sizeof(Scalar)};
 }
 
-/// Two views whose ranges meet may still share no element: columns [0, D) and [D, 2D) of one buffer of rows. Every outer
-/// stride is a multiple of their common divisor g, so the last axes must only be apart modulo g. Sound, not complete.
+/// Two views whose ranges meet may still share no element: columns [0, D) and [D, 2D) of one buffer of rows. Every
+/// outer stride is a multiple of their common divisor g, so the last axes must only be apart modulo g. Sound, not
+/// complete.
 template <class A, class B>
 [[nodiscard]] HEADWISE_COLD bool disjoint_columns(tensor_view<A> a, tensor_view<B> b) noexcept {
     if (sizeof(A) != sizeof(B) || a.strides()[3] < 0 || b.strides()[3] < 0) return false;
@@ -58,7 +59,8 @@ template <class A, class B>
         if (a.shape()[axis] > 1) g = std::gcd(g, a.strides()[axis]);
         if (b.shape()[axis] > 1) g = std::gcd(g, b.strides()[axis]);
     }
-    const std::ptrdiff_t bytes_apart = reinterpret_cast<const char*>(b.data()) - reinterpret_cast<const char*>(a.data());
+    const std::ptrdiff_t bytes_apart =
+        reinterpret_cast<const char*>(b.data()) - reinterpret_cast<const char*>(a.data());
     if (g == 0 || bytes_apart % static_cast<std::ptrdiff_t>(sizeof(A)) != 0) return false;
     const std::ptrdiff_t offset = ((bytes_apart / static_cast<std::ptrdiff_t>(sizeof(A))) % g + g) % g;
     const std::ptrdiff_t a_reach = (a.shape()[3] - 1) * a.strides()[3], b_reach = (b.shape()[3] - 1) * b.strides()[3];
@@ -111,17 +113,17 @@ template <class Scalar>
     const char* axis = q[0] != k[0]   ? "batch size B (axis 0)"
                        : q[1] != k[1] ? "number of heads H (axis 1)"
                                       : "depth D (axis 3)";
-    refuse("q " + text_of(q) + " and k " + text_of(k) + " must have the same " + axis);
+    refuse(std::string("q ") + text_of(q) + " and k " + text_of(k) + " must have the same " + axis);
 }
 [[noreturn]] HEADWISE_COLD inline void refuse_output_shape(shape4 out, shape4 expected) {
-    refuse("out " + text_of(out) + " must have the shape of the result, " + text_of(expected));
+    refuse(std::string("out ") + text_of(out) + " must have the shape of the result, " + text_of(expected));
 }
 [[noreturn]] HEADWISE_COLD inline void refuse_output_strides(shape4 out, strides4 strides) {
-    refuse("out " + text_of(out) + " with strides " + text_of(strides) +
+    refuse(std::string("out ") + text_of(out) + " with strides " + text_of(strides) +
            ": its elements overlap one another; each must have an address of its own");
 }
 [[noreturn]] HEADWISE_COLD inline void refuse_overlap(shape4 out, const char* name, shape4 input) {
-    refuse("out " + text_of(out) + " overlaps the memory of " + name + " " + text_of(input) +
+    refuse(std::string("out ") + text_of(out) + " overlaps the memory of " + name + " " + text_of(input) +
            "; the result needs memory of its own");
 }
 

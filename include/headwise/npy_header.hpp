@@ -72,13 +72,13 @@ public:
             if (key == "descr" && !descr) descr = type_literal();
             else if (key == "fortran_order" && !fortran_order) fortran_order = bool_literal();
             else if (key == "shape" && !shape) shape = shape_literal();
-            else reject("the key " + excerpt(key) + " is unknown or given twice");
+            else reject(std::string("the key ") + excerpt(key) + " is unknown or given twice");
             if (take(',')) continue;
             expect('}');
             break;
         }
         skip_spaces();
-        if (!rest_.empty()) reject("text after the dict, " + excerpt(rest_));
+        if (!rest_.empty()) reject(std::string("text after the dict, ") + excerpt(rest_));
         if (!descr || !fortran_order || !shape) reject("the keys descr, fortran_order and shape must all be there");
         return {*descr, *fortran_order, *shape};
     }
@@ -112,7 +112,7 @@ private:
         const char quote = rest_.starts_with('"') ? '"' : '\'';
         expect(quote);
         const std::size_t length = rest_.find(quote);
-        if (length == std::string_view::npos) reject("a string does not end: " + excerpt(rest_));
+        if (length == std::string_view::npos) reject(std::string("a string does not end: ") + excerpt(rest_));
         const std::string text(rest_.substr(0, length));
         rest_.remove_prefix(length + 1);
         return text;
@@ -120,26 +120,27 @@ private:
 
     std::string type_literal() {
         skip_spaces();
-        if (rest_.starts_with('[')) reject("structured dtypes are not read: " + excerpt(rest_));
+        if (rest_.starts_with('[')) reject(std::string("structured dtypes are not read: ") + excerpt(rest_));
         const std::string descr = string_literal();
         if (descr.size() < 2 || std::string_view("<>=|").find(descr[0]) == std::string_view::npos)
-            reject("descr " + excerpt(descr) + " must begin with the byte order <, >, = or |");
+            reject(std::string("descr ") + excerpt(descr) + " must begin with the byte order <, >, = or |");
         return descr;
     }
 
     bool bool_literal() {
         if (take_word("True")) return true;
         if (take_word("False")) return false;
-        reject("fortran_order must be True or False, not " + excerpt(rest_));
+        reject(std::string("fortran_order must be True or False, not ") + excerpt(rest_));
     }
 
     std::ptrdiff_t extent_literal() {
         skip_spaces();
-        if (rest_.starts_with('-')) reject("a negative extent in shape: " + excerpt(rest_));
+        if (rest_.starts_with('-')) reject(std::string("a negative extent in shape: ") + excerpt(rest_));
         std::ptrdiff_t extent = 0;
         const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), extent);
-        if (error == std::errc::result_out_of_range) reject("an extent overflows ptrdiff_t: " + excerpt(rest_));
-        if (error != std::errc()) reject("shape must hold integers, not " + excerpt(rest_));
+        if (error == std::errc::result_out_of_range)
+            reject(std::string("an extent overflows ptrdiff_t: ") + excerpt(rest_));
+        if (error != std::errc()) reject(std::string("shape must hold integers, not ") + excerpt(rest_));
         rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
         if (rest_.starts_with('L')) rest_.remove_prefix(1);  // as Python 2 wrote it
         return extent;
@@ -156,7 +157,7 @@ private:
             break;
         }
         if (extents.size() > 4)
-            reject("shape has " + std::to_string(extents.size()) + " dimensions, at most 4 are read");
+            reject(std::string("shape has ") + std::to_string(extents.size()) + " dimensions, at most 4 are read");
         shape4 shape{1, 1, 1, 1};
         std::copy_backward(extents.begin(), extents.end(), shape.end());
         return shape;

@@ -39,17 +39,19 @@ struct profile_result {
     double vectorized_ms = 0;  ///< Mean time of a call of `batched_scores_vectorized`.
     bool outputs_match = false;
 
-    /// loop_ms / vectorized_ms. Empty when the outputs do not match, or there are none: wrong answers have no speed.
+    /// How many times as fast the vectorized one is: the median, over the runs, of the loop's time divided by that of
+    /// the vectorized call right beside it. Not loop_ms / vectorized_ms: an interruption distorts a mean, not a median.
+    /// Empty when the outputs do not match, or there are none: wrong answers have no speed.
     std::optional<double> speedup;
 
     double loop_minimum_ms = 0, loop_median_ms = 0;
     double vectorized_minimum_ms = 0, vectorized_median_ms = 0;
 
-    /// 2·B·H·L·M·D operations over the mean time of a call, in 1e9 per second.
+    /// 2·B·H·L·M·D operations over the median time of a call, in 1e9 per second.
     double loop_gflops = 0, vectorized_gflops = 0;
 
-    /// The greatest |vectorized - loop| and its index (b, h, l, m); among the wrong outputs, if there are any. NaN where
-    /// all that is wrong is NaN or infinite. No index when there are no outputs.
+    /// The greatest |vectorized - loop| and its index (b, h, l, m); among the wrong outputs, if there are any. NaN
+    /// where all that is wrong is NaN or infinite. No index when there are no outputs, or no difference.
     double greatest_difference = 0;
     std::optional<std::array<std::ptrdiff_t, 4>> greatest_difference_at;
     close_report agreement;  ///< The whole of the answer: how many differ, by how much, and what that looks like.
@@ -69,6 +71,21 @@ namespace detail {
     for (const double time : times) sum += time;
     const std::size_t n = times.size();
     return {sum / static_cast<double>(n), times.front(), (times[(n - 1) / 2] + times[n / 2]) / 2};
+}
+
+/// The median of loop[i] / fused[i]; of an even number the geometric mean of the middle two, so that the arguments
+/// exchanged give the reciprocal. Empty where the clock saw too little to divide.
+[[nodiscard]] inline std::optional<double> median_ratio(const std::vector<double>& loop,
+                                                        const std::vector<double>& fused) {
+    std::vector<double> ratios;
+    for (std::size_t i = 0; i < loop.size(); ++i) {
+        if (!(loop[i] > 0 && fused[i] > 0)) return std::nullopt;
+        ratios.push_back(loop[i] / fused[i]);
+    }
+    if (ratios.empty()) return std::nullopt;
+    std::sort(ratios.begin(), ratios.end());
+    const double low = ratios[(ratios.size() - 1) / 2], high = ratios[ratios.size() / 2];
+    return low == high ? low : std::sqrt(low) * std::sqrt(high);
 }
 
 /// How far two correct results may lie apart: max(1e-5 + 1e-5·|expected|, 2·γ_D·‖q_l‖·‖k_m‖), γ_D = D·u / (1 - D·u).
@@ -93,6 +110,21 @@ inline void take_agreement(profile_result& result, close_report report) {
     result.agreement = std::move(report);
 }
 
+/// Takes the times of the calls into `result`, which knows the shape and whether the outputs match.
+inline void take_times(profile_result& result, const std::vector<double>& loop, const std::vector<double>& fused) {
+    const call_times loop_took = summary_of(loop), fused_took = summary_of(fused);
+    result.loop_ms = loop_took.mean, result.vectorized_ms = fused_took.mean;
+    result.loop_minimum_ms = loop_took.minimum, result.loop_median_ms = loop_took.median;
+    result.vectorized_minimum_ms = fused_took.minimum, result.vectorized_median_ms = fused_took.median;
+
+    double outputs = 1;  // in double: the extents of an empty output may be of any size
+    for (const std::ptrdiff_t extent : {result.b, result.h, result.l, result.m}) outputs *= static_cast<double>(extent);
+    const double gflop = 2e-9 * outputs * static_cast<double>(result.d);
+    if (loop_took.median > 0) result.loop_gflops = gflop / (loop_took.median / 1e3);
+    if (fused_took.median > 0) result.vectorized_gflops = gflop / (fused_took.median / 1e3);
+    if (result.outputs_match && outputs > 0) result.speedup = median_ratio(loop, fused);
+}
+
 template <class Scalar>
 void poison(tensor<Scalar>& out) {
     std::fill_n(out.data(), out.size(), std::numeric_limits<Scalar>::quiet_NaN());
@@ -104,7 +136,8 @@ template <class Scalar, class Loop, class Fused, class Progress>
 [[nodiscard]] profile_result profile_pair(const tensor_view<const Scalar>& q, const tensor_view<const Scalar>& k,
                                           Loop&& loop, Fused&& fused, int num_runs, Progress&& progress) {
     check_scores_inputs(q.shape(), k.shape());
-    if (num_runs <= 0) refuse("num_runs " + std::to_string(num_runs) + ": at least one timed run is needed");
+    if (num_runs <= 0)
+        refuse(std::string("num_runs ") + std::to_string(num_runs) + ": at least one timed run is needed");
 
     profile_result result;
     result.b = q.shape()[0], result.h = q.shape()[1], result.l = q.shape()[2], result.d = q.shape()[3];
@@ -141,17 +174,7 @@ template <class Scalar, class Loop, class Fused, class Progress>
     }
     if (result.outputs_match) check();
 
-    const call_times loop_took = summary_of(std::move(loop_times)), fused_took = summary_of(std::move(fused_times));
-    result.loop_ms = loop_took.mean, result.vectorized_ms = fused_took.mean;
-    result.loop_minimum_ms = loop_took.minimum, result.loop_median_ms = loop_took.median;
-    result.vectorized_minimum_ms = fused_took.minimum, result.vectorized_median_ms = fused_took.median;
-
-    const double gflop = 2e-9 * static_cast<double>(loop_out.size()) * static_cast<double>(result.d);
-    if (result.loop_ms > 0) result.loop_gflops = gflop / (result.loop_ms / 1e3);
-    if (result.vectorized_ms > 0) {
-        result.vectorized_gflops = gflop / (result.vectorized_ms / 1e3);
-        if (result.outputs_match && loop_out.size() != 0) result.speedup = result.loop_ms / result.vectorized_ms;
-    }
+    take_times(result, loop_times, fused_times);
     return result;
 }
 
@@ -161,20 +184,23 @@ template <class Scalar, class Loop, class Fused, class Progress>
 /// up, then checks that the outputs agree, times `num_runs` calls of each, interleaved, into outputs allocated
 /// beforehand, and checks again. Disagreement is an answer, not an error: `outputs_match` is false, `speedup` empty.
 ///
-/// `options` are those of the vectorized one; the loop has no `scale`, so it must be 1. `progress(done, total)` is called
-/// after each round, outside the timing. Memory: two outputs. Throws `std::invalid_argument` for q and k that do not fit
-/// each other, num_runs <= 0, and options that `batched_scores_vectorized` refuses.
+/// `options` are those of the vectorized one; the loop has no `scale`, so it must be 1. `progress(done, total)` is
+/// called after each round, outside the timing. Memory: two outputs. Throws `std::invalid_argument` for q and k that
+/// do not fit each other, num_runs <= 0, and options that `batched_scores_vectorized` refuses.
 template <class Q, class K, class Progress>
     requires same_scalar<Q, K> && std::invocable<Progress&, int, int>
 [[nodiscard]] profile_result profile_and_compare(const Q& q, const K& k, int num_runs, const scores_options& options,
                                                  Progress&& progress) {
     using scalar = scalar_of<Q>;
     if (static_cast<double>(options.scale) != 1.0)
-        detail::refuse("scale " + std::to_string(options.scale) + ": the loop computes unscaled scores; it must be 1");
+        detail::refuse(std::string("scale ") + std::to_string(options.scale) +
+                       ": the loop computes unscaled scores; it must be 1");
     const tensor_view<const scalar> q_view = as_view(q), k_view = as_view(k);
     profile_result result = detail::profile_pair(
         q_view, k_view, [](const auto& q_in, const auto& k_in, auto& out) { batched_scores_loop(q_in, k_in, out); },
-        [&options](const auto& q_in, const auto& k_in, auto& out) { batched_scores_vectorized(q_in, k_in, out, options); },
+        [&options](const auto& q_in, const auto& k_in, auto& out) {
+            batched_scores_vectorized(q_in, k_in, out, options);
+        },
         num_runs, progress);
     result.isa = detail::choose_isa(options.isa);
     result.threads = options.threads == 0 ? detail::hardware_threads() : options.threads;
@@ -188,28 +214,33 @@ template <class Q, class K>
     return profile_and_compare(q, k, num_runs, options, [](int, int) {});
 }
 
-/// A table of two rows, and the answer below it.
+/// A table of two rows, and the answer below it. The medians come first: they are what the other figures are made of.
 inline std::ostream& operator<<(std::ostream& os, const profile_result& r) {
     std::ostringstream text;  // leaves the stream's own flags alone
     text.imbue(std::locale::classic());
     text << "scores " << detail::text_of({r.b, r.h, r.l, r.d}) << " x " << detail::text_of({r.b, r.h, r.m, r.d}) << ", "
          << r.runs << (r.runs == 1 ? " run" : " runs") << " each\n"
-         << "             mean ms   median ms      min ms     GFLOP/s\n"
-         << std::setprecision(4) << std::fixed;
-    const auto row = [&text](const char* name, double mean, double median, double minimum, double gflops) -> auto& {
-        return text << std::left << std::setw(10) << name << std::right << std::setw(10) << mean << std::setw(12) << median
-                    << std::setw(12) << minimum << std::setprecision(1) << std::setw(12) << gflops << std::setprecision(4);
+         << "           median ms     mean ms      min ms     GFLOP/s\n"
+         << std::fixed;
+    const int digits = std::min(r.loop_median_ms, r.vectorized_median_ms) < 0.01 ? 6 : 4;  // 6: down to a nanosecond
+    const auto row = [&](const char* name, double median, double mean, double minimum, double gflops) -> auto& {
+        return text << std::left << std::setw(10) << name << std::right << std::setprecision(digits) << std::setw(10)
+                    << median << std::setw(12) << mean << std::setw(12) << minimum << std::setprecision(1)
+                    << std::setw(12) << gflops;
     };
-    row("loop", r.loop_ms, r.loop_median_ms, r.loop_minimum_ms, r.loop_gflops) << "   1 thread\n";
-    row("vectorized", r.vectorized_ms, r.vectorized_median_ms, r.vectorized_minimum_ms, r.vectorized_gflops)
+    row("loop", r.loop_median_ms, r.loop_ms, r.loop_minimum_ms, r.loop_gflops) << "   1 thread\n";
+    row("vectorized", r.vectorized_median_ms, r.vectorized_ms, r.vectorized_minimum_ms, r.vectorized_gflops)
         << "   " << r.threads << (r.threads == 1 ? " thread, " : " threads, ") << to_string(r.isa) << '\n'
         << (r.outputs_match ? "outputs match" : "outputs DO NOT match");
-    if (r.greatest_difference_at)
+    if (!r.greatest_difference_at) text << (r.agreement.total == 0 ? ": there are none" : ", no difference");
+    else
         text << ", greatest difference " << std::setprecision(2) << std::scientific << r.greatest_difference << " at "
              << detail::text_of(*r.greatest_difference_at);
-    if (r.speedup) text << "; speed-up " << std::fixed << *r.speedup << 'x';
-    if (!r.outputs_match) text << '\n' << r.agreement;
-    else text << '\n';
+    text << '\n';
+    if (r.speedup)
+        text << "speed-up " << std::setprecision(2) << std::fixed << *r.speedup << "x (median over " << r.runs
+             << (r.runs == 1 ? " pair" : " pairs") << " of calls)\n";
+    if (!r.outputs_match) text << r.agreement;
     return os << text.str();
 }
 

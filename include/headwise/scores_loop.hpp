@@ -8,8 +8,8 @@ namespace headwise {
 
 /// out[b,h,l,m] = sum over d of q[b,h,l,d] * k[b,h,m,d], that is einsum("bhld,bhmd->bhlm", q, k).
 ///
-/// q (B, H, L, D), k (B, H, M, D), out (B, H, L, M); any strides. `out` shares no memory with q or k; q and k may be the
-/// same. D = 0 gives zeros. Throws `std::invalid_argument` on anything else, before out is touched.
+/// q (B, H, L, D), k (B, H, M, D), out (B, H, L, M); any strides. `out` shares no memory with q or k; q and k may be
+/// the same. D = 0 gives zeros. Throws `std::invalid_argument` on anything else, before out is touched.
 template <class Q, class K, class Out>
     requires same_scalar<Q, K> && output_for<Out, scalar_of<Q>>
 void batched_scores_loop(const Q& q_like, const K& k_like, Out&& out_like) {

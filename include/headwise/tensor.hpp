@@ -16,7 +16,15 @@
 #include <type_traits>
 #include <utility>
 
+// GCC 12's AVX-512 intrinsics, inlined by Eigen's products under -march=native, warn of their own undefined values.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #include <Eigen/Core>
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
 
 #include <headwise/error.hpp>
 
@@ -29,7 +37,7 @@ namespace detail {
 
 inline std::string text_of(const shape4& values) {
     std::string text = "(";
-    for (std::size_t axis = 0; axis < 4; ++axis) text += (axis ? ", " : "") + std::to_string(values[axis]);
+    for (std::size_t axis = 0; axis < 4; ++axis) (text += axis ? ", " : "") += std::to_string(values[axis]);
     return text + ")";
 }
 
@@ -62,9 +70,9 @@ constexpr std::ptrdiff_t bytes_or_negative(const shape4& shape, std::size_t scal
 /// The number of elements of a shape. Refuses negative extents and a size in bytes that overflows `ptrdiff_t`.
 inline std::ptrdiff_t checked_size(const shape4& shape, std::size_t scalar_bytes) {
     for (const std::ptrdiff_t extent : shape)
-        if (extent < 0) refuse("shape " + text_of(shape) + ": every extent must be >= 0");
+        if (extent < 0) refuse(std::string("shape ") + text_of(shape) + ": every extent must be >= 0");
     if (bytes_or_negative(shape, scalar_bytes) < 0)
-        refuse("shape " + text_of(shape) + ": the size in bytes overflows ptrdiff_t");
+        refuse(std::string("shape ") + text_of(shape) + ": the size in bytes overflows ptrdiff_t");
     return element_count(shape);
 }
 
@@ -103,7 +111,8 @@ public:
         : data_(data), shape_(shape), strides_(strides) {
         const std::ptrdiff_t size = detail::checked_size(shape, sizeof(Scalar));
         if (size == 0) return;
-        if (data == nullptr) detail::refuse("shape " + detail::text_of(shape) + ": data is null, the shape is not empty");
+        if (data == nullptr)
+            detail::refuse(std::string("shape ") + detail::text_of(shape) + ": data is null, the shape is not empty");
         check_reach();
     }
 
@@ -166,8 +175,8 @@ private:
             const std::ptrdiff_t step = stride < -most ? -1 : (stride < 0 ? -stride : stride);
             const std::ptrdiff_t last = detail::product_or_negative(shape_[axis] - 1, step);
             if (last < 0 || last > most - reach)
-                detail::refuse("shape " + detail::text_of(shape_) + " with strides " + detail::text_of(strides_) +
-                               ": the furthest element lies beyond ptrdiff_t");
+                detail::refuse(std::string("shape ") + detail::text_of(shape_) + " with strides " +
+                               detail::text_of(strides_) + ": the furthest element lies beyond ptrdiff_t");
             reach += last;
         }
     }
@@ -223,7 +232,9 @@ public:
     [[nodiscard]] std::ptrdiff_t size() const noexcept { return detail::element_count(shape_); }
 
     /// A view of this tensor, valid while the tensor lives and is not moved from; none is given of a temporary.
-    [[nodiscard]] tensor_view<Scalar> view() & noexcept { return {data_, shape_, typename tensor_view<Scalar>::trusted{}}; }
+    [[nodiscard]] tensor_view<Scalar> view() & noexcept {
+        return {data_, shape_, typename tensor_view<Scalar>::trusted{}};
+    }
     [[nodiscard]] tensor_view<const Scalar> view() const& noexcept {
         return {data_, shape_, typename tensor_view<const Scalar>::trusted{}};
     }
@@ -280,13 +291,15 @@ using scalar_of = typename decltype(as_view(std::declval<T&>()))::value_type;
 template <class Q, class K>
 concept same_scalar = tensor_like<Q> && tensor_like<K> && std::is_same_v<scalar_of<Q>, scalar_of<K>>;
 
-/// A tensor of `Scalar` whose elements may be written.
+/// A tensor of `Scalar` whose elements may be written, as a function takes it: `Out` deduced from `Out&&`. A temporary
+/// view will do, a temporary owner will not: the result would be lost with it.
 template <class Out, class Scalar>
-concept output_for = tensor_like<Out> && requires(Out& out) {
-    { as_view(out) } -> std::same_as<tensor_view<Scalar>>;
+concept output_for = tensor_like<Out> && requires(Out&& out) {
+    { as_view(std::forward<Out>(out)) } -> std::same_as<tensor_view<Scalar>>;
 };
 
-/// Shape, strides and the first values of the first row: "float tensor (2, 3, 8, 16), strides (384, 128, 16, 1): 1 2 …".
+/// Shape, strides and the first values of the first row:
+/// "float tensor (2, 3, 8, 16), strides (384, 128, 16, 1): 1 2 3 4 5 6 ...".
 template <class Scalar>
 std::ostream& operator<<(std::ostream& os, const tensor_view<Scalar>& view) {
     using value_type = std::remove_const_t<Scalar>;
@@ -337,7 +350,8 @@ inline double standard_normal(splitmix64& random) noexcept {
 
 }  // namespace detail
 
-/// Independent standard normal values in row-major order: the same for the same seed on every platform with IEEE doubles.
+/// Independent standard normal values in row-major order: the same for the same seed on every platform with IEEE
+/// doubles.
 template <class Scalar>
 [[nodiscard]] tensor<Scalar> randn(const shape4& shape, std::uint64_t seed) {
     tensor<Scalar> result(shape, uninitialized);
