@@ -112,14 +112,16 @@ provide() {
     packages=
     for thing in $1; do packages="$packages $(package_name "${manager:-none}" "$thing")"; done
     packages=${packages# }
-    [ -n "$manager" ] || die "missing: $packages; no package manager that this script knows (apt-get, dnf, pacman, brew)"
+    [ -n "$manager" ] ||
+        die "missing: $packages; no package manager that this script knows (apt-get, dnf, pacman, brew)"
     [ "$install_allowed" = yes ] || die "missing: $packages; install them, or run this without --no-install ($manager)"
     say "installing with $manager: $packages"
     # shellcheck disable=SC2086  # the list is words
     case $manager in
         apt-get)
             as_root apt-get update -qq || say "apt-get update failed; trying with the package lists there are"
-            as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+            as_root env DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes \
+                apt-get install -y -qq --no-install-recommends \
                 -o Dpkg::Use-Pty=0 $packages ;;
         dnf) as_root dnf install -y -q $packages ;;
         pacman) as_root pacman -Sy --needed --noconfirm $packages ;;
@@ -143,7 +145,8 @@ provide_peers() {
     say "installing with apt-get: $packages"
     as_root apt-get update -qq || say "apt-get update failed; trying with the package lists there are"
     for package in $packages; do
-        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+        as_root env DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes \
+                apt-get install -y -qq --no-install-recommends \
             -o Dpkg::Use-Pty=0 "$package" || say "racing without $package: apt-get could not install it"
     done
 }
@@ -179,7 +182,9 @@ prepare() {
     kind=$1
     shift
     choose_build "$*"
-    if configured && { [ "$kind" = examples ] || grep -q '^BUILD_TESTING:[^=]*=ON' "$build/CMakeCache.txt"; }; then return; fi
+    if configured && { [ "$kind" = examples ] || grep -q '^BUILD_TESTING:[^=]*=ON' "$build/CMakeCache.txt"; }; then
+        return
+    fi
     provide "$(missing "$kind")"
     cmake_new_enough || die "CMake 3.24 or newer is needed; $(cmake --version | head -n 1) is what there is"
     mkdir -p "$build" || die "cannot make the build folder $build"

@@ -1,12 +1,21 @@
-// Writes the files that the tests of profile_scores read, into the folder given: good ones and bad ones.
+// Writes the files that the tests of profile_scores read, into the folder given: good ones and bad ones. Given two
+// files, says whether the tensors in them are close.
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <limits>
 #include <string>
 
+#include <headwise/harness/agreement.hpp>
 #include <headwise/npy.hpp>
 
-int main(int, char** argv) {
+int main(int argc, char** argv) {
+    if (argc == 3) {
+        const auto actual = headwise::load_npy<float>(argv[1]), expected = headwise::load_npy<float>(argv[2]);
+        const headwise::close_report report(actual, expected, {.rtol = 0, .atol = 1e-5});
+        std::cout << report;
+        return report ? 0 : 1;
+    }
     const std::filesystem::path folder = argv[1];
     std::filesystem::create_directories(folder);
     auto q = headwise::randn<float>({2, 3, 8, 16}, 1);
@@ -17,7 +26,7 @@ int main(int, char** argv) {
     q(0, 0, 0, 0) = std::numeric_limits<float>::quiet_NaN();
     headwise::save_npy(folder / "nan.npy", q);
 
-    std::filesystem::copy_file(folder / "q.npy", folder / "truncated.npy", std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::copy_file(folder / "q.npy", folder / "truncated.npy");
     std::filesystem::resize_file(folder / "truncated.npy", std::filesystem::file_size(folder / "q.npy") / 2);
     std::ofstream(folder / "text.npy") << "not a tensor\n";
     std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, 1, 1, 1), }";

@@ -3,10 +3,14 @@
 file(REMOVE_RECURSE ${FOLDER})
 file(MAKE_DIRECTORY ${FOLDER})
 
-# Numbers, instruction sets and the widths of columns differ between machines.
+# Numbers, units, instruction sets and the widths of columns differ between machines, and so does what a harness has to
+# say of one that is noisy.
 function(masked variable text)
-    string(REGEX REPLACE "avx512|avx2|neon|baseline" "ISA" text "${text}")
+    string(REGEX REPLACE "(1 thread, )(avx512|avx2|neon|baseline)" "\\1ISA" text "${text}")
+    string(REGEX REPLACE "(interleaved)[^\n]*" "\\1" text "${text}")
+    string(REGEX REPLACE "([0-9]) (ns|us|ms|s)([ \n])" "\\1\\3" text "${text}")
     string(REGEX REPLACE "-?[0-9][0-9.]*(e[-+][0-9]+)?" "#" text "${text}")
+    string(REGEX REPLACE "(round|call)s?" "\\1" text "${text}")
     string(REGEX REPLACE " +" " " text "${text}")
     string(STRIP "${text}" text)
     set(${variable} "${text}" PARENT_SCOPE)
@@ -27,7 +31,8 @@ while(rest MATCHES "```cpp\n")
     math(EXPR programs "${programs} + 1")
     set(name ${FOLDER}/program${programs})
     file(WRITE ${name}.cpp "${program}\n")
-    set(line ${CXX} -std=c++20 -O2 -Wall -Wextra -Werror -I ${SOURCE}/include -isystem ${EIGEN} ${name}.cpp -o ${name} -pthread)
+    set(line ${CXX} -std=c++20 -O2 -Wall -Wextra -Werror -I ${SOURCE}/include -isystem ${EIGEN} ${name}.cpp -o ${name}
+             -pthread)
     execute_process(COMMAND ${line} RESULT_VARIABLE result ERROR_VARIABLE error)
     if(NOT result EQUAL 0)
         message(NOTICE "${program}\n${error}")

@@ -1,8 +1,8 @@
 #!/bin/sh
 # sh tests/run.sh [--no-install] [-D<option>=<value>...] [arguments of ctest]
 #
-# Builds the tests, installing what is missing, and runs them. CXX chooses the compiler. Each compiler and each set of -D
-# options (-DHEADWISE_SANITIZE=address,undefined) has a build folder of its own.
+# Builds the tests, installing what is missing, and runs them. CXX chooses the compiler. Each compiler and each set of
+# -D options (-DHEADWISE_SANITIZE=address,undefined) has a build folder of its own.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd -P) || exit 2
 . "$root/examples/setup.sh"

@@ -21,7 +21,9 @@ struct operand {
         if (!blhd) return memory.view();
         const auto& shape = memory.shape();
         const auto strides = memory.strides();
-        return {memory.data(), {shape[0], shape[2], shape[1], shape[3]}, {strides[0], strides[2], strides[1], strides[3]}};
+        return {memory.data(),
+                {shape[0], shape[2], shape[1], shape[3]},
+                {strides[0], strides[2], strides[1], strides[3]}};
     }
 };
 
@@ -51,7 +53,8 @@ inline test_case random_case(const std::string& name, const std::array<std::ptrd
 inline std::vector<test_case> cases_of(const options& o) {
     std::vector<test_case> cases;
     if (!o.q_file.empty()) {
-        cases.push_back({"files", {headwise::load_npy<float>(o.q_file), o.blhd}, {headwise::load_npy<float>(o.k_file), o.blhd}});
+        const auto from = [&o](const std::string& file) { return operand{headwise::load_npy<float>(file), o.blhd}; };
+        cases.push_back({"files", from(o.q_file), from(o.k_file)});
     } else if (o.shape) {
         cases.push_back(random_case("random", *o.shape, o));
     } else {

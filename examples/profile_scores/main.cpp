@@ -61,7 +61,8 @@ private:
 
 /// /dev/null, /dev/stderr, a pipe: written to as they are. Anything else is replaced.
 bool is_device(const std::string& file) {
-    return std::filesystem::exists(file) && !std::filesystem::is_regular_file(file) && !std::filesystem::is_directory(file);
+    namespace fs = std::filesystem;
+    return fs::exists(file) && !fs::is_regular_file(file) && !fs::is_directory(file);
 }
 
 /// Fails now if writing `file` would fail after the work.
@@ -89,7 +90,8 @@ int run(const options& o) {
         const view q = c.q.bhld(), k = c.k.bhld();
         findings.push_back({c.name, headwise::profile_and_compare(q, k, o.runs, o.scores, progress_line(c.name))});
         all_match = all_match && findings.back().result.outputs_match;
-        if (!o.scores_file.empty()) headwise::save_npy(o.scores_file, headwise::batched_scores_vectorized(q, k, o.scores));
+        if (!o.scores_file.empty())
+            headwise::save_npy(o.scores_file, headwise::batched_scores_vectorized(q, k, o.scores));
     }
 
     const std::string text = rendered(findings, o.format);

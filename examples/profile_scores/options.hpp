@@ -94,7 +94,7 @@ inline headwise::isa parse_isa(std::string_view name) {
         if (name == headwise::to_string(supported)) return supported;
         (runnable += ", ") += headwise::to_string(supported);
     }
-    refuse("--isa: " + in_quotes(name) + " is none that this machine runs: " + runnable);
+    refuse("--isa: " + in_quotes(name) + " is not one of " + runnable + ", which this machine runs");
 }
 
 /// The value that stands beside `name` in `choices`.
@@ -106,7 +106,7 @@ Value chosen(std::string_view option, std::string_view name,
         if (choice == name) return value;
         known += (known.empty() ? "" : ", ") + std::string(choice);
     }
-    refuse(std::string(option) + ": " + in_quotes(name) + " is none of " + known);
+    refuse(std::string(option) + ": " + in_quotes(name) + " is not one of " + known);
 }
 
 inline void set(options& o, std::string_view option, std::string_view value) {
@@ -139,20 +139,24 @@ inline options parse(std::span<const std::string_view> arguments) {
         else if (std::find(std::begin(with_value), std::end(with_value), option) == std::end(with_value))
             refuse(in_quotes(arguments[i]) + " is not an option; --help shows them all");
         else {
-            if (std::find(seen.begin(), seen.end(), option) != seen.end()) refuse(std::string(option) + " is given twice");
+            if (std::find(seen.begin(), seen.end(), option) != seen.end())
+                refuse(std::string(option) + " is given twice");
             seen.push_back(option);
-            if (equals == std::string_view::npos && ++i == arguments.size()) refuse(std::string(option) + " needs a value");
-            const std::string_view value = equals == std::string_view::npos ? arguments[i] : arguments[i].substr(equals + 1);
+            const bool joined = equals != std::string_view::npos;
+            if (!joined && ++i == arguments.size()) refuse(std::string(option) + " needs a value");
+            const std::string_view value = joined ? arguments[i].substr(equals + 1) : arguments[i];
             if (value.empty()) refuse(std::string(option) + " needs a value");
             set(o, option, value);
         }
     }
     if (o.help || o.version) return o;
     if (o.q_file.empty() != o.k_file.empty()) refuse("--q and --k go together; one is missing");
-    if (!o.q_file.empty() && o.shape) refuse("--shape asks for random tensors, --q and --k for those of files; give one or the other");
+    if (!o.q_file.empty() && o.shape)
+        refuse("--shape asks for random tensors, --q and --k for those of files; give one or the other");
     if (!o.scores_file.empty() && o.q_file.empty() && !o.shape)
         refuse("--save-scores needs --q and --k, or --shape: by default there are two cases");
-    if (!o.scores_file.empty() && o.scores_file == o.output_file) refuse("--output and --save-scores name the same file");
+    if (!o.scores_file.empty() && o.scores_file == o.output_file)
+        refuse("--output and --save-scores name the same file");
     return o;
 }
 

@@ -59,8 +59,9 @@ inline std::vector<std::pair<std::string, std::string>> fields(const headwise::p
 inline std::string json(const std::vector<finding>& findings) {
     std::string text;
     for (const auto& [name, r] : findings) {
-        text += "{\"case\": " + in_quotes(name) + ", \"shape\": {\"b\": " + std::to_string(r.b) + ", \"h\": " + std::to_string(r.h) +
-                ", \"l\": " + std::to_string(r.l) + ", \"m\": " + std::to_string(r.m) + ", \"d\": " + std::to_string(r.d) + '}';
+        text += "{\"case\": " + in_quotes(name) + ", \"shape\": {\"b\": " + std::to_string(r.b) +
+                ", \"h\": " + std::to_string(r.h) + ", \"l\": " + std::to_string(r.l) +
+                ", \"m\": " + std::to_string(r.m) + ", \"d\": " + std::to_string(r.d) + '}';
         for (const auto& [key, value] : fields(r)) text += ", " + in_quotes(key) + ": " + value;
         text += "}\n";
     }
@@ -92,14 +93,22 @@ inline std::string csv(const std::vector<finding>& findings) {
 
 inline std::string markdown(const std::vector<finding>& findings) {
     std::string text =
-        "| case | B, H, L, M, D | loop ms | vectorized ms | speed-up | outputs match | greatest difference | isa | threads | runs |\n"
+        "| case | B, H, L, M, D | loop, median ms | vectorized, median ms | speed-up | outputs match "
+        "| greatest difference | isa | threads | runs |\n"
         "|---|---|---:|---:|---:|---|---:|---|---:|---:|\n";
     for (const auto& [name, r] : findings) {
         const std::string cells[] = {
             name,
-            std::to_string(r.b) + ", " + std::to_string(r.h) + ", " + std::to_string(r.l) + ", " + std::to_string(r.m) + ", " + std::to_string(r.d),
-            number(r.loop_ms), number(r.vectorized_ms), r.speedup ? number(r.speedup) : "-", r.outputs_match ? "yes" : "**no**",
-            number(r.greatest_difference), std::string(headwise::to_string(r.isa)), std::to_string(r.threads), std::to_string(r.runs)};
+            std::to_string(r.b) + ", " + std::to_string(r.h) + ", " + std::to_string(r.l) + ", " + std::to_string(r.m) +
+                ", " + std::to_string(r.d),
+            number(r.loop_median_ms),
+            number(r.vectorized_median_ms),
+            r.speedup ? number(r.speedup) : "-",
+            r.outputs_match ? "yes" : "**no**",
+            number(r.greatest_difference),
+            std::string(headwise::to_string(r.isa)),
+            std::to_string(r.threads),
+            std::to_string(r.runs)};
         for (const auto& value : cells) text += "| " + value + ' ';
         text += "|\n";
     }
@@ -108,7 +117,8 @@ inline std::string markdown(const std::vector<finding>& findings) {
 
 inline std::string table(const std::vector<finding>& findings) {
     std::ostringstream text;
-    for (const auto& [name, result] : findings) text << (&name == &findings.front().name ? "" : "\n") << name << ": " << result;
+    for (const auto& [name, result] : findings)
+        text << (&name == &findings.front().name ? "" : "\n") << name << ": " << result;
     return text.str();
 }
 
