@@ -439,3 +439,32 @@ TEST_CASE("shapes that do not fit and an output that overlaps are refused, and t
     refuses(q, k, at(379, {2, 3, 4, 6}), "overlaps the memory of k");
     batched_scores_vectorized(q, k, at(380, {2, 3, 4, 6}));  // beside k
 }
+
+TEST_CASE("a workspace handed over is used as it is; one too small is refused before anything is written") {
+    const auto q = randn<float>({2, 3, 40, 64}, 1), k = randn<float>({2, 3, 200, 64}, 2);
+    const auto expected = batched_scores_vectorized(q, k);
+    for (const int threads : {1, 3}) {
+        CAPTURE(threads);
+        tensor<float> out(expected.shape());
+        scores_options options{.threads = threads};
+        const std::size_t needed = scores_workspace_bytes(q, k, out, options);
+        REQUIRE(needed > 0);
+        std::vector<std::byte> memory(needed + 32, std::byte{0x5a});
+        for (const std::size_t offset : {0, 4}) {
+            std::fill_n(out.data(), out.size(), 0.0f);
+            options.workspace = std::span(memory).subspan(offset, needed);
+            batched_scores_vectorized(q, k, out, options);
+            CHECK(same_bits(out, expected));
+            CHECK(std::all_of(memory.begin() + static_cast<std::ptrdiff_t>(offset + needed), memory.end(),
+                              [](std::byte b) { return b == std::byte{0x5a}; }));
+        }
+        std::fill_n(out.data(), out.size(), 7.0f);
+        options.workspace = std::span(memory).first(needed - 1);
+        CHECK_THROWS_WITH(batched_scores_vectorized(q, k, out, options),
+                          ("options.workspace has " + std::to_string(needed - 1) + " bytes; this call needs " +
+                           std::to_string(needed)).c_str());
+        CHECK(std::all_of(out.data(), out.data() + out.size(), [](float x) { return x == 7.0f; }));
+    }
+    tensor<float> small_out({1, 1, 4, 4});
+    CHECK(scores_workspace_bytes(tensor<float>({1, 1, 4, 8}), tensor<float>({1, 1, 4, 8}), small_out) == 0);
+}

@@ -16,7 +16,8 @@
 #endif
 
 // GCC at -O2 leaves loops over register arrays rolled, and the arrays in memory, unless asked: UNROLL. The loop around
-// them is to stay as it is: Clang would unroll it too, load ahead, and spill accumulators (10 % of its speed): KEEP_ROLLED.
+// them is to stay as it is: Clang would unroll it too, load ahead, and spill accumulators (10 % of its speed):
+// KEEP_ROLLED.
 #if defined(__clang__)
 #define HEADWISE_UNROLL _Pragma("clang loop unroll(full)")
 #define HEADWISE_KEEP_ROLLED _Pragma("clang loop unroll(disable)")

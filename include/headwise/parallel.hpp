@@ -52,8 +52,8 @@ template <class Task>
     return true;
 }
 
-/// What the threads of one `parallel_for` share. The tasks own it together: one that starts after the work is done finds
-/// nothing left to take, and touches nothing else.
+/// What the threads of one `parallel_for` share. The tasks own it together: one that starts after the work is done
+/// finds nothing left to take, and touches nothing else.
 struct shared_work {
     std::ptrdiff_t count;
     std::atomic<std::ptrdiff_t> next{0}, done{0};

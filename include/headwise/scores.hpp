@@ -27,22 +27,23 @@ namespace headwise {
 enum class stores : unsigned char { automatic, cached, streaming };
 
 struct scores_options {
-    int threads = 1;                               ///< 1: the calling thread; 0: all the machine has; n: at most n.
-    double scale = 1;                              ///< out = scale * (q . k), one rounding after the sum.
-    enum isa isa = isa::automatic;                 ///< Refused when the machine lacks it. HEADWISE_ISA overrides automatic.
+    int threads = 1;                ///< 1: the calling thread; 0: all the machine has; n: at most n.
+    double scale = 1;               ///< out = scale * (q . k), one rounding after the sum.
+    enum isa isa = isa::automatic;  ///< Refused when the machine lacks it. HEADWISE_ISA overrides automatic.
     enum stores stores = stores::automatic;
-    thread_pool* pool = nullptr;                   ///< Whose threads to use when threads != 1; null: a shared pool.
-    std::span<std::byte> workspace = {};           ///< Memory to pack in, of `scores_workspace_bytes`; empty: our own.
+    thread_pool* pool = nullptr;    ///< Whose threads to use when threads != 1; null: a shared pool.
+    std::span<std::byte> workspace = {};  ///< Memory to pack in, of `scores_workspace_bytes`; empty: our own.
 };
 
 namespace detail {
 
 /// Outputs above this size are streamed: they would push everything else out of the caches on their way to memory.
 inline constexpr std::ptrdiff_t streaming_bytes = std::ptrdiff_t{8} << 20;
-/// Above this size operands and output do not all sit in an L2 cache, and above that one a head's operands are more than
-/// the processor fetches ahead by itself: then the next tiles' operands are fetched between the tiles of now.
+/// Above this size operands and output do not all sit in an L2 cache, and above that one a head's operands are more
+/// than the processor fetches ahead by itself: then the next tiles' operands are fetched between the tiles of now.
 /// (32,12,128,128,64), from memory: 1.1 times as fast; (4,4,32,32,32), in the cache: 0.9 times, so it is left alone.
-inline constexpr std::ptrdiff_t prefetch_bytes = std::ptrdiff_t{1} << 20, prefetch_head_bytes = std::ptrdiff_t{24} << 10;
+inline constexpr std::ptrdiff_t prefetch_bytes = std::ptrdiff_t{1} << 20,
+                                prefetch_head_bytes = std::ptrdiff_t{24} << 10;
 /// A further thread must have so much to do that its wake-up, some 10 us, is small beside it.
 inline constexpr double flops_per_thread = 4e6;
 
@@ -198,7 +199,8 @@ struct scores_plan {
 /// The memory of a plan: what the caller gave, or this thread's own.
 template <class Scalar>
 [[nodiscard]] Scalar* memory_for(const scores_plan<Scalar>& plan, std::span<std::byte> given) {
-    if (given.empty() || plan.scalars == 0) return thread_workspace().template reserve<Scalar>(plan.scalars * plan.threads);
+    if (given.empty() || plan.scalars == 0)
+        return thread_workspace().template reserve<Scalar>(plan.scalars * plan.threads);
     if (given.size() < plan.bytes()) refuse_workspace(given.size(), plan.bytes());
     const auto misaligned = reinterpret_cast<std::uintptr_t>(given.data()) % 64;
     return reinterpret_cast<Scalar*>(given.data() + (misaligned == 0 ? 0 : 64 - misaligned));
@@ -243,7 +245,8 @@ template <class Scalar>
 
 /// The views' strides are pointed at: they must live as long as the arguments.
 template <class Q, class K, class Out>
-[[nodiscard]] HEADWISE_INLINE kernel::scores_arguments<scalar_of<Q>> arguments_of(const Q& q, const K& k, const Out& out,
+[[nodiscard]] HEADWISE_INLINE kernel::scores_arguments<scalar_of<Q>> arguments_of(const Q& q, const K& k,
+                                                                                  const Out& out,
                                                                                   double scale) noexcept {
     constexpr std::ptrdiff_t bytes = sizeof(scalar_of<Q>);
     const std::ptrdiff_t heads = q.shape()[0] * q.shape()[1], columns = k.shape()[2], depth = q.shape()[3];
@@ -263,12 +266,13 @@ template <class Q, class K, class Out>
 
 /// out[b,h,l,m] = scale * sum over d of q[b,h,l,d] * k[b,h,m,d], that is scale * einsum("bhld,bhmd->bhlm", q, k).
 ///
-/// q (B, H, L, D), k (B, H, M, D), out (B, H, L, M), float or double; any strides, any alignment. `out` shares no memory
-/// with q or k; q and k may be the same. D = 0 gives zeros. Every output is one chain of multiply-adds, d ascending:
-/// the same bits for any threads, batch, strides and alignment, and on every target with a fused multiply-add.
-/// With threads = 1 it allocates nothing once the calling thread's workspace has grown; more threads cost some small
-/// allocations a call, for the pool's tasks. Safe to call from several threads at once, and from tasks of the pool.
-/// Throws `std::invalid_argument` on anything else, before out is touched; `std::bad_alloc` when there is no memory.
+/// q (B, H, L, D), k (B, H, M, D), out (B, H, L, M), float or double; any strides, any alignment. `out` shares no
+/// memory with q or k; q and k may be the same. D = 0 gives zeros. Every output is one chain of multiply-adds, d
+/// ascending: the same bits for any threads, batch, strides and alignment, and on every target with a fused
+/// multiply-add. With threads = 1 it allocates nothing once the calling thread's workspace has grown; more threads cost
+/// some small allocations a call, for the pool's tasks. Safe to call from several threads at once, and from tasks of
+/// the pool. Throws `std::invalid_argument` on anything else, before out is touched; `std::bad_alloc` when there is no
+/// memory.
 template <class Q, class K, class Out>
     requires same_scalar<Q, K> && output_for<Out, scalar_of<Q>>
 void batched_scores_vectorized(const Q& q_like, const K& k_like, Out&& out_like, const scores_options& options = {}) {
@@ -311,7 +315,8 @@ template <class Q, class K, class Out>
 /// The same, into a new tensor (B, H, L, M).
 template <class Q, class K>
     requires same_scalar<Q, K>
-[[nodiscard]] tensor<scalar_of<Q>> batched_scores_vectorized(const Q& q, const K& k, const scores_options& options = {}) {
+[[nodiscard]] tensor<scalar_of<Q>> batched_scores_vectorized(const Q& q, const K& k,
+                                                             const scores_options& options = {}) {
     detail::check_scores_inputs(q.shape(), k.shape());
     tensor<scalar_of<Q>> out(detail::scores_shape(q.shape(), k.shape()), uninitialized);
     batched_scores_vectorized(q, k, out, options);

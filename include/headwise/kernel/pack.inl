@@ -15,8 +15,8 @@ struct tiling {
     static constexpr int most_odd = lanes / 4;  // columns beyond a whole vector that are better computed as few rows
 };
 
-/// Loads rows x columns (each 1 ... lanes) elements at k, unit stride along a row, and transposes them. Lanes from `rows`
-/// on repeat the last row: they are never stored, and nothing outside of the rows x columns is read.
+/// Loads rows x columns (each 1 ... lanes) elements at k, unit stride along a row, and transposes them. Lanes from
+/// `rows` on repeat the last row: they are never stored, and nothing outside of the rows x columns is read.
 template <class V>
 HEADWISE_INLINE void load_transposed(typename V::vec (&block)[V::lanes], const typename V::scalar* k,
                                      std::ptrdiff_t row, int rows, int columns) {

@@ -41,8 +41,8 @@ private:
     std::ptrdiff_t bytes_ = 0, stride_ = 0, rows_ = 0, at_ = 0;
 };
 
-/// What the coming tiles will read: the next tile's rows of Q, the next block of K; and how much of it is fetched between
-/// two of the `tiles` tiles until then.
+/// What the coming tiles will read: the next tile's rows of Q, the next block of K; and how much of it is fetched
+/// between two of the `tiles` tiles until then.
 struct fetch_ahead {
     HEADWISE_INLINE void plan_q(const void* q, std::ptrdiff_t rows, std::ptrdiff_t row_bytes, std::ptrdiff_t stride,
                                 std::ptrdiff_t tiles) noexcept {

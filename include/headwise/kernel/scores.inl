@@ -25,8 +25,8 @@ HEADWISE_NOINLINE void copy(Scalar* to, std::ptrdiff_t to_row, std::ptrdiff_t to
             to[r * to_row + c * to_column] = from[r * from_row + c * from_column];
 }
 
-/// One to four columns beyond the last whole vector of sixteen (one or two of eight): in a tile they would cost as much as
-/// all of its lanes. (64,3,49,49,32): 1.09 times as fast with q and k changing places for the 49th.
+/// One to four columns beyond the last whole vector of sixteen (one or two of eight): in a tile they would cost as much
+/// as all of its lanes. (64,3,49,49,32): 1.09 times as fast with q and k changing places for the 49th.
 template <class Scalar>
 HEADWISE_INLINE std::ptrdiff_t odd_columns(const scores_arguments<Scalar>& a) {
     const std::ptrdiff_t odd = a.columns % tiling<Scalar>::lanes;
@@ -157,7 +157,8 @@ HEADWISE_INLINE void compute_block(const scores_arguments<Scalar>& a, const layo
             narrow_tiles.by_rows[rows - 1](narrow);
         }
         if (scatter)
-            copy(out, a.out.row(), a.out.column(), results, space.block_columns, std::ptrdiff_t{1}, rows, block.columns);
+            copy(out, a.out.row(), a.out.column(), results, space.block_columns, std::ptrdiff_t{1}, rows,
+                 block.columns);
         q += rows * a.q.row();
         out += rows * a.out.row();
     }

@@ -1,5 +1,5 @@
-// The register tile: rows x vectors accumulators, a row of a packed panel and a broadcast, all in registers. Included once
-// for every target, by scores.inl.
+// The register tile: rows x vectors accumulators, a row of a packed panel and a broadcast, all in registers. Included
+// once for every target, by scores.inl.
 
 HEADWISE_TARGET_BEGIN
 namespace headwise::kernel::HEADWISE_TARGET {

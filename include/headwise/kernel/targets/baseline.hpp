@@ -93,8 +93,10 @@ struct bytes16 {
     static HEADWISE_INLINE void transpose(vec (&r)[lanes]) {
 #if HEADWISE_HAVE_SHUFFLE
         if constexpr (lanes == 4) {
-            const vec a = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5), b = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5);
-            const vec c = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7), d = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
+            const vec a = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5),
+                      b = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5);
+            const vec c = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7),
+                      d = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
             r[0] = __builtin_shufflevector(a, b, 0, 1, 4, 5);
             r[1] = __builtin_shufflevector(a, b, 2, 3, 6, 7);
             r[2] = __builtin_shufflevector(c, d, 0, 1, 4, 5);
