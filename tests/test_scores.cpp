@@ -450,7 +450,7 @@ TEST_CASE("a workspace handed over is used as it is; one too small is refused be
         const std::size_t needed = scores_workspace_bytes(q, k, out, options);
         REQUIRE(needed > 0);
         std::vector<std::byte> memory(needed + 32, std::byte{0x5a});
-        for (const std::size_t offset : {0, 4}) {
+        for (const std::size_t offset : {0u, 4u}) {
             std::fill_n(out.data(), out.size(), 0.0f);
             options.workspace = std::span(memory).subspan(offset, needed);
             batched_scores_vectorized(q, k, out, options);
