@@ -44,8 +44,8 @@ inline constexpr std::ptrdiff_t streaming_bytes = std::ptrdiff_t{8} << 20;
 /// (32,12,128,128,64), from memory: 1.1 times as fast; (4,4,32,32,32), in the cache: 0.9 times, so it is left alone.
 inline constexpr std::ptrdiff_t prefetch_bytes = std::ptrdiff_t{1} << 20,
                                 prefetch_head_bytes = std::ptrdiff_t{24} << 10;
-/// A further thread must have so much to do that its wake-up, some 10 us, is small beside it.
-inline constexpr double flops_per_thread = 4e6;
+/// A further thread must have so much to do that its wake-up, some 30 us, is small beside it.
+inline constexpr double flops_per_thread = 1.2e7;
 
 template <class Scalar>
 const kernel::scores_kernel<Scalar>& kernel_for(isa chosen) noexcept {
@@ -165,6 +165,11 @@ scores_cut cut_work(const kernel::scores_arguments<Scalar>& a, std::ptrdiff_t he
     return cut;
 }
 
+template <class Scalar>
+[[nodiscard]] double flops_of(const kernel::scores_arguments<Scalar>& a, std::ptrdiff_t heads) noexcept {
+    return 2.0 * static_cast<double>(heads * a.rows * a.columns) * static_cast<double>(a.depth);
+}
+
 /// How many threads the call is worth: at most `wanted` (0: all), none for less work than its wake-up costs.
 [[nodiscard]] inline int worthwhile_threads(int wanted, double flops) noexcept {
     const int most = wanted == 0 ? hardware_threads() : wanted;
@@ -184,8 +189,7 @@ struct scores_plan {
 
     scores_plan(const kernel::scores_kernel<Scalar>& kernel, const kernel::scores_arguments<Scalar>& a,
                 std::ptrdiff_t heads, bool few, int wanted) {
-        const double flops = 2.0 * static_cast<double>(heads * a.rows * a.columns) * static_cast<double>(a.depth);
-        threads = wanted == 1 ? 1 : worthwhile_threads(wanted, flops);
+        threads = wanted == 1 ? 1 : worthwhile_threads(wanted, flops_of(a, heads));
         cut = cut_work(a, heads, kernel, threads);
         scalars = few ? 0 : (kernel.workspace_size(a) + 63) / 64 * 64;
     }
@@ -234,6 +238,12 @@ HEADWISE_NOINLINE void run_scores(const kernel::scores_kernel<Scalar>& kernel,
         if (few) kernel.few(plan.cut.piece(a, i), plan.cut.heads_of(i, heads));
         else kernel.packed(plan.cut.piece(a, i), plan.cut.heads_of(i, heads), memory + worker * plan.scalars);
     });
+}
+
+/// Too little work for a second thread.
+template <class Scalar>
+[[nodiscard]] bool is_small(const kernel::scores_arguments<Scalar>& a, std::ptrdiff_t heads) noexcept {
+    return flops_of(a, heads) < 2 * flops_per_thread;
 }
 
 /// Unit strides and few rows: nothing is packed.
@@ -291,7 +301,7 @@ void batched_scores_vectorized(const Q& q_like, const K& k_like, Out&& out_like,
     if (a.depth == 0) [[unlikely]]
         return detail::write_zeros<Scalar>(out);
     const bool few = detail::is_few(kernel, a);
-    if (few && options.threads == 1) return kernel.few(a, {0, heads});
+    if (few && (options.threads == 1 || detail::is_small(a, heads))) return kernel.few(a, {0, heads});
     detail::run_scores(kernel, a, heads, few, options);
 }
 
