@@ -67,10 +67,15 @@ template <class A, class B>
     return a_reach < offset && offset + b_reach < g;
 }
 
-template <class A, class B>
-[[nodiscard]] bool overlap(const tensor_view<A>& a, const tensor_view<B>& b) noexcept {
-    if (is_empty(a.shape()) || is_empty(b.shape())) return false;
-    return memory_of(a).meets(memory_of(b)) && !disjoint_columns(a, b);
+/// Whether two tensors or views that are not empty share an element; `a_memory` is `memory_of(a)`.
+template <tensor_like A, tensor_like B>
+[[nodiscard]] HEADWISE_INLINE bool meet(const byte_range& a_memory, const A& a, const B& b) noexcept {
+    return a_memory.meets(memory_of(b)) && !disjoint_columns(as_view(a), as_view(b));
+}
+
+template <tensor_like A, tensor_like B>
+[[nodiscard]] bool overlap(const A& a, const B& b) noexcept {
+    return !is_empty(a.shape()) && !is_empty(b.shape()) && meet(memory_of(a), a, b);
 }
 
 /// True when no two indices of a view share an element, decided by nesting: each stride, in order of size, must step
@@ -148,9 +153,9 @@ HEADWISE_INLINE void check_scores(const Q& q, const K& k, const Out& out) {
     check_output(out, scores_shape(q.shape(), k.shape()));
     if (is_empty(out.shape()) || q.shape()[3] == 0) return;  // nothing is written, or nothing is read
     const byte_range written = memory_of(out);
-    if (written.meets(memory_of(q)) && !disjoint_columns(as_view(out), as_view(q))) [[unlikely]]
+    if (meet(written, out, q)) [[unlikely]]
         refuse_overlap(out.shape(), "q", q.shape());
-    if (written.meets(memory_of(k)) && !disjoint_columns(as_view(out), as_view(k))) [[unlikely]]
+    if (meet(written, out, k)) [[unlikely]]
         refuse_overlap(out.shape(), "k", k.shape());
 }
 

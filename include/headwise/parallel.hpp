@@ -13,7 +13,6 @@
 
 #if defined(__linux__)
 #include <sched.h>
-#include <unistd.h>
 #endif
 
 // Eigen 3.4 keeps its pool among the unsupported headers, Eigen 5 does not.
@@ -67,17 +66,18 @@ template <class Task>
 #endif
 }
 
-/// Keeps this thread, one of the shared pool's, off the processor of its caller from now on, if there is another that the
-/// program may use. Linux likes to wake a thread where the one that woke it runs, and lets the two share that processor
-/// for milliseconds: with it, (8,12,197,197,64) on two threads was no faster than on one, without it 1.8 times.
+/// Keeps this thread, one of the shared pool's, off the processor of its caller from now on, if there is another that
+/// it was created to run on. Linux likes to wake a thread where the one that woke it runs, and lets the two share that
+/// processor for milliseconds: with it, (8,12,197,197,64) on two threads was no faster than on one, without it 1.8
+/// times.
 inline void leave_processor([[maybe_unused]] int avoided) noexcept {
 #if defined(__linux__)
     if (avoided < 0 || sched_getcpu() != avoided) return;
-    static const cpu_set_t allowed = [] {
-        cpu_set_t all;
-        CPU_ZERO(&all);
-        sched_getaffinity(getpid(), sizeof all, &all);  // where the program's first thread may run
-        return all;
+    static thread_local const cpu_set_t allowed = [] {
+        cpu_set_t as_created;
+        CPU_ZERO(&as_created);
+        sched_getaffinity(0, sizeof as_created, &as_created);
+        return as_created;
     }();
     cpu_set_t others = allowed;
     CPU_CLR(static_cast<std::size_t>(avoided), &others);

@@ -26,7 +26,7 @@ HEADWISE_NOINLINE void copy(Scalar* to, std::ptrdiff_t to_row, std::ptrdiff_t to
 }
 
 /// One to four columns beyond the last whole vector of sixteen (one or two of eight): in a tile they would cost as much
-/// as all of its lanes. (64,3,49,49,32): 1.09 times as fast with q and k changing places for the 49th.
+/// as all of its lanes. (64,3,49,49,32): 1.06 times as fast with q and k changing places for the 49th.
 template <class Scalar>
 HEADWISE_INLINE std::ptrdiff_t odd_columns(const scores_arguments<Scalar>& a) {
     const std::ptrdiff_t odd = a.columns % tiling<Scalar>::lanes;
