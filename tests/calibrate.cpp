@@ -128,7 +128,7 @@ struct tool {
 };
 
 /// Both arms are of one type, so that the harness, too, runs the same instructions for both: an interval 0.03 % wide
-/// tells two copies of a loop around a call of 10 us apart.
+/// tells two copies of a loop around a call of 10 us apart, and two closures around one call.
 outcome by_headwise(const call& a, const call& b, double seconds, double margin) {
     const auto start = clock_type::now();
     const auto calling = [](const call& f) {
@@ -268,7 +268,8 @@ void run_cells(const settings& s, clock_type::time_point start, double scale) {
         const auto trips = static_cast<std::uint64_t>(1e3 * c.call_us * scale);
         const auto more = static_cast<std::uint64_t>(std::llround(static_cast<double>(trips) * (1 + c.effect)));
         const double truth = static_cast<double>(more) / static_cast<double>(trips);
-        const call a = [trips] { return dose(trips); }, b = [more] { return dose(more); };
+        const auto dosing = [](std::uint64_t n) { return [n] { return dose(n); }; };  // one type for both
+        const call a = dosing(trips), b = dosing(more);
         std::vector<tally> tallies(racing.size());
         for (std::int64_t trial = 0; trial < s.trials && seconds_since(begin) < share; ++trial) {
             for (std::size_t i = 0; i < racing.size(); ++i) {

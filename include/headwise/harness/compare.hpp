@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <optional>
 #include <random>
 #include <string>
@@ -54,6 +55,8 @@ struct compare_options {
     std::size_t rounds = 0;  ///< exactly so many rows of each arm, whatever they take; 0: as the budget allows
     cache_state cache = cache_state::hot;
     std::uint64_t seed = 0;  ///< of the random order; 0: another one each time
+    /// Called after each round, outside the timing, with how many are done and how many there will be (0: unknown).
+    std::function<void(std::size_t done, std::size_t rounds)> progress = {};
 };
 
 namespace detail {
@@ -292,11 +295,15 @@ private:
         const judging how{options_.confidence, options_.margin, 0.3, each_call_};
         const progress shown(options_);
         sampler<Clock> sampling(clock_, plan, std::move(runners), first_call_);
-        const trace measured = sampling.run([&](const trace& so_far) {
-            shown.at(looks[so_far.look].at, so_far.blocks);
-            judge(so_far, how, found_);
-            return settled(found_, options_.precision);
-        });
+        const trace measured = sampling.run(
+            [&](const trace& so_far) {
+                shown.at(looks[so_far.look].at, so_far.blocks);
+                judge(so_far, how, found_);
+                return settled(found_, options_.precision);
+            },
+            [&](std::size_t blocks) {
+                if (options_.progress) options_.progress(blocks, options_.rounds);
+            });
         judge(measured, how, found_);
         keep_samples(measured);
     }

@@ -120,9 +120,9 @@ public:
     }
 
     /// Measures until `enough(trace)` says so at one of the looks, the budget is spent, or the blocks asked for are
-    /// done.
-    template <class Enough>
-    trace run(Enough&& enough) {
+    /// done. `after_block(blocks)` is called after each.
+    template <class Enough, class AfterBlock>
+    trace run(Enough&& enough, const AfterBlock& after_block) {
         const std::int64_t step = tick();
         trace_.tick_ns = static_cast<double>(step);
         plan_.epoch =
@@ -133,6 +133,7 @@ public:
         std::size_t next = 0;
         while (more()) {
             run_block();
+            after_block(trace_.blocks);
             if (plan_.blocks != 0) continue;
             const double spent = 1 - remaining() / static_cast<double>(plan_.budget);
             if (next + 1 >= looks.size() || spent < looks[next].at) continue;
@@ -142,6 +143,11 @@ public:
         }
         trace_.look = looks.size() - 1;
         return std::move(trace_);
+    }
+
+    template <class Enough>
+    trace run(Enough&& enough) {
+        return run(enough, [](std::size_t) {});
     }
 
 private:
