@@ -1,5 +1,6 @@
 #include <headwise/profile.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <sstream>
@@ -63,6 +64,10 @@ TEST_CASE("both implementations are compared and timed") {
     CHECK(r.greatest_difference_at.has_value());
     REQUIRE(r.speedup.has_value());
     CHECK(*r.speedup > 0);
+    REQUIRE(r.comparison.arms.size() == 2);
+    CHECK(r.comparison["vectorized"].verified);
+    CHECK(*r.speedup == r.comparison["vectorized"].speedup->estimate);
+    CHECK(r.comparison.blocks == 10);
     CHECK(r.loop_gflops == doctest::Approx(2e-6 * (2 * 3 * 8 * 5 * 16) / r.loop_median_ms));
     CHECK(r.vectorized_gflops == doctest::Approx(2e-6 * (2 * 3 * 8 * 5 * 16) / r.vectorized_median_ms));
     CHECK(r.loop_minimum_ms <= r.loop_median_ms);
@@ -170,50 +175,93 @@ TEST_CASE("huge norms do not allow everything") {
     CHECK_FALSE(against_loop(q, k, off_by_a_percent).outputs_match);
 }
 
-TEST_CASE("the calls: one each to warm up, then num_runs each, interleaved, first in turn") {
+TEST_CASE("the calls: first one each, then rounds of both, in random order; a run is one call, if that is long") {
     const auto q = randn<float>({1, 1, 4, 4}, 1), k = randn<float>({1, 1, 4, 4}, 2);
+    const auto slowly = [](auto&& f) {
+        const timer t;
+        f();
+        while (t.elapsed_ms() < 1.5 * detail::shortest_run_ms) {
+        }
+    };
     std::string calls;
     std::vector<std::pair<int, int>> progress;
-    (void)detail::profile_pair<float>(
-        q.view(), k.view(), [&](const auto& a, const auto& b, auto& out) { calls += 'L', loop(a, b, out); },
-        [&](const auto& a, const auto& b, auto& out) { calls += 'F', loop(a, b, out); }, 4,
-        [&](int done, int total) { progress.emplace_back(done, total); });
-    CHECK(calls == "LF" "LF" "FL" "LF" "FL");
-    CHECK(progress == std::vector<std::pair<int, int>>{{1, 4}, {2, 4}, {3, 4}, {4, 4}});
+    std::string at_progress;
+    const profile_result r = detail::profile_pair<float>(
+        q.view(), k.view(),
+        [&](const auto& a, const auto& b, auto& out) { calls += 'L', slowly([&] { loop(a, b, out); }); },
+        [&](const auto& a, const auto& b, auto& out) { calls += 'F', slowly([&] { loop(a, b, out); }); }, 40,
+        [&](int done, int total) {
+            progress.emplace_back(done, total);
+            at_progress += calls.back();
+        });
+    CHECK(r.calls == 1);
+    CHECK(calls.substr(0, 2) == "LF");
+    CHECK(std::count(calls.begin(), calls.end(), 'L') >= 1 + 1 + 40 + 1);
+    REQUIRE(progress.size() == 40);
+    CHECK(progress.front() == std::pair{1, 40});
+    CHECK(progress.back() == std::pair{40, 40});
+    // Which one is first is tossed for: all 40 the same would happen once in 2^39.
+    CHECK(at_progress.find('L') != std::string::npos);
+    CHECK(at_progress.find('F') != std::string::npos);
+    CHECK(r.comparison.arms[0].samples.size() == 40);
 }
 
-TEST_CASE("times are summed up by mean, minimum and median") {
-    const call_times odd = detail::summary_of({5, 1, 3}), even = detail::summary_of({4, 1, 2, 9});
+TEST_CASE("a run of short calls is a row of them, the times are those of one") {
+    const auto q = randn<float>({1, 1, 4, 4}, 1);
+    int calls = 0;
+    const profile_result r = detail::profile_pair<float>(
+        q.view(), q.view(), loop,
+        [&](const auto& a, const auto& b, auto& out) {
+            ++calls;
+            loop(a, b, out);
+        },
+        7, no_progress);
+    CHECK(r.calls > 1);
+    CHECK(static_cast<std::size_t>(calls) > 7 * r.calls);
+    CHECK(r.vectorized_median_ms < detail::shortest_run_ms);
+    CHECK(r.loop_gflops == doctest::Approx(2e-6 * (4 * 4 * 4) / r.loop_median_ms));
+    std::ostringstream os;
+    os << r;
+    CHECK(contains(os.str(), "7 runs of " + std::to_string(r.calls) + " calls each"));
+}
+
+TEST_CASE("times are summed up by mean, minimum and median, in milliseconds") {
+    const call_times odd = detail::summary_of({5e6, 1e6, 3e6}), even = detail::summary_of({4e6, 1e6, 2e6, 9e6});
     CHECK(odd.mean == 3);
     CHECK(odd.minimum == 1);
     CHECK(odd.median == 3);
     CHECK(even.mean == 4);
     CHECK(even.median == 3);
+    CHECK(detail::summary_of({}).mean == 0);
 }
 
-TEST_CASE("the speed-up is the median ratio of the pairs, which one interruption does not distort") {
+TEST_CASE(
+    "what was compared is taken over: means of all runs, the speed-up of the comparison, none for wrong answers") {
     profile_result r;
-    r.b = 1, r.h = 2, r.l = 5, r.m = 10, r.d = 50, r.outputs_match = true;
-    detail::take_times(r, {10, 12, 10, 2000, 11}, {1, 1, 1, 1, 1});
-    CHECK(r.loop_ms == doctest::Approx(408.6));  // the means tell of it: 409 times as fast
+    r.b = 1, r.h = 2, r.l = 5, r.m = 10, r.d = 50;
+    comparison c;
+    c.arms.resize(2);
+    c.arms[0].samples = {10e6, 12e6, 10e6, 2000e6, 11e6};
+    c.arms[1].samples = {1e6, 1e6, 1e6, 1e6, 1e6};
+    c.arms[1].verdict = verdict::faster;
+    c.arms[1].speedup = interval{11, 10, 12};
+    detail::take_comparison(r, c);
+    CHECK(r.outputs_match);
+    CHECK(r.loop_ms == doctest::Approx(408.6));  // the means tell of an interruption: 409 times as fast
+    CHECK(r.vectorized_ms == 1);
     CHECK(r.speedup == 11.0);
     CHECK(r.loop_gflops == doctest::Approx(2e-9 * (1 * 2 * 5 * 10 * 50) / 11e-3));
+    CHECK(r.comparison.arms[1].speedup->high == 12);
 
-    // Of pairs: a machine that slows down for both alike changes no ratio. That of the medians, 1 and 0.3, is 3.3.
-    detail::take_times(r, {1, 1, 9}, {0.1, 0.3, 0.9});
-    CHECK(r.speedup == doctest::Approx(10.0));
-    detail::take_times(r, {2, 8}, {1, 1});
-    CHECK(r.speedup == doctest::Approx(4.0));
-    detail::take_times(r, {1, 1}, {2, 8});
-    CHECK(r.speedup == doctest::Approx(0.25));  // of the exchanged the reciprocal
+    r.speedup.reset();
+    c.arms[1].verdict = verdict::mismatch, c.arms[1].speedup.reset();
+    detail::take_comparison(r, c);
+    CHECK_FALSE(r.outputs_match);
+    CHECK_FALSE(r.speedup.has_value());
 
-    detail::take_times(r, {1, 1}, {1, 0});  // a clock that does not tick
-    CHECK_FALSE(r.speedup.has_value());
-    r.outputs_match = false, r.speedup.reset();
-    detail::take_times(r, {2, 2}, {1, 1});
-    CHECK_FALSE(r.speedup.has_value());
-    r.outputs_match = true, r.l = 0;
-    detail::take_times(r, {2, 2}, {1, 1});
+    c.arms[1].verdict = verdict::faster, c.arms[1].speedup = interval{11, 10, 12};
+    r.l = 0;  // no outputs
+    detail::take_comparison(r, c);
     CHECK_FALSE(r.speedup.has_value());
 }
 
@@ -251,7 +299,7 @@ TEST_CASE("a result prints itself as a table, and leaves the stream as it was") 
           "loop          0.3000      0.4000      0.2500         1.5   1 thread\n"
           "vectorized    0.0900      0.1000      0.0800         6.0   1 thread, avx2\n"
           "outputs match, greatest difference 1.50e-06 at (0, 1, 2, 3)\n"
-          "speed-up 4.00x (median over 10 pairs of calls)\n"
+          "speed-up 4.00x (median over 10 pairs of runs)\n"
           "0.5");
 
     const std::vector<float> right{1, 2, 3}, wrong{1, 2, 4};

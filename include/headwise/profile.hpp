@@ -1,5 +1,5 @@
 // The main job: run the readable and the fused implementation on the same tensors, prove that they agree, time both.
-// The one bridge between the operation and the harness.
+// The one bridge between the operation and the harness: a `compare` of two arms.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 
 #include <headwise/contract.hpp>
 #include <headwise/harness/agreement.hpp>
-#include <headwise/harness/keep.hpp>
+#include <headwise/harness/compare.hpp>
 #include <headwise/harness/timer.hpp>
 #include <headwise/parallel.hpp>
 #include <headwise/scores.hpp>
@@ -41,8 +41,10 @@ struct profile_result {
 
     /// How many times as fast the vectorized one is: the median, over the runs, of the loop's time divided by that of
     /// the vectorized call right beside it. Not loop_ms / vectorized_ms: an interruption distorts a mean, not a median.
-    /// Empty when the outputs do not match, or there are none: wrong answers have no speed.
+    /// Empty when the outputs do not match, or there are none: wrong answers have no speed. Its interval and its
+    /// verdict are in `comparison`.
     std::optional<double> speedup;
+    headwise::comparison comparison;  ///< Arms "loop" and "vectorized": all samples, the interval, the verdict.
 
     double loop_minimum_ms = 0, loop_median_ms = 0;
     double vectorized_minimum_ms = 0, vectorized_median_ms = 0;
@@ -57,35 +59,22 @@ struct profile_result {
     close_report agreement;  ///< The whole of the answer: how many differ, by how much, and what that looks like.
 
     std::ptrdiff_t b = 0, h = 0, l = 0, m = 0, d = 0;  ///< q is (b, h, l, d), k is (b, h, m, d).
-    int runs = 0;                                      ///< Timed calls of each.
+    int runs = 0;                                      ///< Timed runs of each, ...
+    std::size_t calls = 1;                             ///< ... of so many calls; times are those of one call.
     headwise::isa isa = headwise::isa::automatic;      ///< What the vectorized one ran on.
     int threads = 1;                                   ///< What it was given; the loop has one.
 };
 
 namespace detail {
 
+/// Of times in nanoseconds.
 [[nodiscard]] inline call_times summary_of(std::vector<double> times) {
     if (times.empty()) return {};
     std::sort(times.begin(), times.end());
     double sum = 0;
     for (const double time : times) sum += time;
     const std::size_t n = times.size();
-    return {sum / static_cast<double>(n), times.front(), (times[(n - 1) / 2] + times[n / 2]) / 2};
-}
-
-/// The median of loop[i] / fused[i]; of an even number the geometric mean of the middle two, so that the arguments
-/// exchanged give the reciprocal. Empty where the clock saw too little to divide.
-[[nodiscard]] inline std::optional<double> median_ratio(const std::vector<double>& loop,
-                                                        const std::vector<double>& fused) {
-    std::vector<double> ratios;
-    for (std::size_t i = 0; i < loop.size(); ++i) {
-        if (!(loop[i] > 0 && fused[i] > 0)) return std::nullopt;
-        ratios.push_back(loop[i] / fused[i]);
-    }
-    if (ratios.empty()) return std::nullopt;
-    std::sort(ratios.begin(), ratios.end());
-    const double low = ratios[(ratios.size() - 1) / 2], high = ratios[ratios.size() / 2];
-    return low == high ? low : std::sqrt(low) * std::sqrt(high);
+    return {sum / static_cast<double>(n) / 1e6, times.front() / 1e6, (times[(n - 1) / 2] + times[n / 2]) / 2e6};
 }
 
 /// How far two correct results may lie apart: max(1e-5 + 1e-5·|expected|, 2·γ_D·‖q_l‖·‖k_m‖), γ_D = D·u / (1 - D·u).
@@ -97,9 +86,10 @@ template <class Scalar>
     return tolerance::dot(q, k).at_least({.rtol = 1e-5, .atol = 1e-5});
 }
 
-/// Takes a comparison of the outputs into `result`, which keeps the first that found something.
+/// Takes a report on the outputs into `result`: the last, or the first that found something.
 inline void take_agreement(profile_result& result, close_report report) {
-    result.outputs_match = report.matches;
+    if (result.agreement.total != 0 && !result.agreement.matches) return;
+    result.greatest_difference = 0, result.greatest_difference_at.reset();
     if (report.greatest_absolute) {
         result.greatest_difference = report.greatest_absolute->absolute;
         result.greatest_difference_at = report.greatest_absolute->index;
@@ -110,28 +100,32 @@ inline void take_agreement(profile_result& result, close_report report) {
     result.agreement = std::move(report);
 }
 
-/// Takes the times of the calls into `result`, which knows the shape and whether the outputs match.
-inline void take_times(profile_result& result, const std::vector<double>& loop, const std::vector<double>& fused) {
-    const call_times loop_took = summary_of(loop), fused_took = summary_of(fused);
-    result.loop_ms = loop_took.mean, result.vectorized_ms = fused_took.mean;
-    result.loop_minimum_ms = loop_took.minimum, result.loop_median_ms = loop_took.median;
-    result.vectorized_minimum_ms = fused_took.minimum, result.vectorized_median_ms = fused_took.median;
+/// Takes what was measured into `result`, which knows the shape.
+inline void take_comparison(profile_result& result, comparison found) {
+    const call_times loop = summary_of(found.arms[0].samples), fused = summary_of(found.arms[1].samples);
+    result.loop_ms = loop.mean, result.vectorized_ms = fused.mean;
+    result.loop_minimum_ms = loop.minimum, result.loop_median_ms = loop.median;
+    result.vectorized_minimum_ms = fused.minimum, result.vectorized_median_ms = fused.median;
 
     double outputs = 1;  // in double: the extents of an empty output may be of any size
     for (const std::ptrdiff_t extent : {result.b, result.h, result.l, result.m}) outputs *= static_cast<double>(extent);
     const double gflop = 2e-9 * outputs * static_cast<double>(result.d);
-    if (loop_took.median > 0) result.loop_gflops = gflop / (loop_took.median / 1e3);
-    if (fused_took.median > 0) result.vectorized_gflops = gflop / (fused_took.median / 1e3);
-    if (result.outputs_match && outputs > 0) result.speedup = median_ratio(loop, fused);
+    if (loop.median > 0) result.loop_gflops = gflop / (loop.median / 1e3);
+    if (fused.median > 0) result.vectorized_gflops = gflop / (fused.median / 1e3);
+    result.outputs_match = found.arms[1].verdict != verdict::mismatch;
+    if (outputs > 0 && found.arms[1].speedup) result.speedup = found.arms[1].speedup->estimate;
+    result.comparison = std::move(found);
 }
+
+/// A clock reading costs some 25 ns and counts in steps of up to 10: a run is a row of calls, if they are so short.
+inline constexpr double shortest_run_ms = 0.02;
 
 template <class Scalar>
 void poison(tensor<Scalar>& out) {
     std::fill_n(out.data(), out.size(), std::numeric_limits<Scalar>::quiet_NaN());
 }
 
-/// `profile_and_compare` for any two `f(q, k, out)` whose results must be the scores. `progress(done, total)` is called
-/// between the timed calls, never inside one.
+/// `profile_and_compare` for any two `f(q, k, out)` whose results must be the scores.
 template <class Scalar, class Loop, class Fused, class Progress>
 [[nodiscard]] profile_result profile_pair(const tensor_view<const Scalar>& q, const tensor_view<const Scalar>& k,
                                           Loop&& loop, Fused&& fused, int num_runs, Progress&& progress) {
@@ -144,51 +138,47 @@ template <class Scalar, class Loop, class Fused, class Progress>
     result.m = k.shape()[2];
     result.runs = num_runs;
 
+    // Both start from outputs of NaN, so that an element nobody wrote is seen. What they refuse, they refuse here.
     const shape4 out_shape = scores_shape(q.shape(), k.shape());
     tensor<Scalar> loop_out(out_shape, uninitialized), fused_out(out_shape, uninitialized);
+    poison(loop_out), poison(fused_out);
+    loop(q, k, loop_out);
+    fused(q, k, fused_out);
+    const timer one_call;
+    fused(q, k, fused_out);
+    result.calls = static_cast<std::size_t>(std::max(1.0, shortest_run_ms / std::max(1e-5, one_call.elapsed_ms())));
+
     const tolerance allowed = scores_tolerance(q, k);
-
-    // Both start from outputs of NaN, so that an element nobody wrote is seen, before the timed calls and after them.
-    const auto check = [&] { take_agreement(result, close_report(fused_out, loop_out, allowed)); };
-    const auto poison_both = [&] { poison(loop_out), poison(fused_out); };
-    poison_both();
-    warmup([&] { loop(q, k, loop_out); });
-    warmup([&] { fused(q, k, fused_out); });
-    check();
-    poison_both();
-
-    // Interleaved, each first in every other round: what else the machine does falls on both alike.
-    std::vector<double> loop_times, fused_times;
-    loop_times.reserve(static_cast<std::size_t>(num_runs)), fused_times.reserve(static_cast<std::size_t>(num_runs));
-    const auto time = [&](auto&& f, tensor<Scalar>& out, std::vector<double>& times) {
-        const timer stopwatch;
-        f(q, k, out);
-        keep(out);
-        times.push_back(stopwatch.elapsed_ms());
+    const auto agree = [&](const auto& actual, const auto& expected) {
+        take_agreement(result, close_report(actual, expected, allowed));
+        return result.agreement.matches;
     };
-    for (int run = 0; run < num_runs; ++run) {
-        if (run % 2 == 0) time(loop, loop_out, loop_times);
-        time(fused, fused_out, fused_times);
-        if (run % 2 != 0) time(loop, loop_out, loop_times);
-        progress(run + 1, num_runs);
-    }
-    if (result.outputs_match) check();
-
-    take_times(result, loop_times, fused_times);
+    compare_options options{.inputs = {q, k}, .calls = result.calls, .rounds = static_cast<std::size_t>(num_runs)};
+    options.progress = [&](std::size_t done, std::size_t) { progress(static_cast<int>(done), num_runs); };
+    const auto writing = [&](auto& f, tensor<Scalar>& out) {
+        return [&] {
+            f(q, k, out);
+            return out.view();
+        };
+    };
+    take_comparison(result, compare(options, agree, arm{"loop", writing(loop, loop_out)},
+                                    arm{"vectorized", writing(fused, fused_out)}));
     return result;
 }
 
 }  // namespace detail
 
-/// Runs `batched_scores_loop` and `batched_scores_vectorized` on q (B, H, L, D) and k (B, H, M, D): once each to warm
-/// up, then checks that the outputs agree, times `num_runs` calls of each, interleaved, into outputs allocated
-/// beforehand, and checks again. Disagreement is an answer, not an error: `outputs_match` is false, `speedup` empty.
+/// Runs `batched_scores_loop` and `batched_scores_vectorized` on q (B, H, L, D) and k (B, H, M, D): checks that the
+/// outputs agree, warms up until the times settle, times `num_runs` calls of each (rows of calls, where they are
+/// shorter than some 20 us), interleaved in random order, into outputs allocated beforehand, and checks again.
+/// Disagreement is an answer, not an error: `outputs_match` is false, `speedup` empty.
 ///
 /// `options` are those of the vectorized one; the loop has no `scale`, so it must be 1. `progress(done, total)` is
-/// called after each round, outside the timing. Memory: two outputs. Throws `std::invalid_argument` for q and k that
-/// do not fit each other, num_runs <= 0, and options that `batched_scores_vectorized` refuses.
+/// called after each round, outside the timing. Memory: two outputs and a copy of the loop's. Throws
+/// `std::invalid_argument` for q and k that do not fit each other, num_runs <= 0, and options that
+/// `batched_scores_vectorized` refuses.
 template <class Q, class K, class Progress>
-    requires same_scalar<Q, K> && std::invocable<Progress&, int, int>
+requires same_scalar<Q, K> && std::invocable<Progress&, int, int>
 [[nodiscard]] profile_result profile_and_compare(const Q& q, const K& k, int num_runs, const scores_options& options,
                                                  Progress&& progress) {
     using scalar = scalar_of<Q>;
@@ -208,7 +198,7 @@ template <class Q, class K, class Progress>
 }
 
 template <class Q, class K>
-    requires same_scalar<Q, K>
+requires same_scalar<Q, K>
 [[nodiscard]] profile_result profile_and_compare(const Q& q, const K& k, int num_runs = 10,
                                                  const scores_options& options = {}) {
     return profile_and_compare(q, k, num_runs, options, [](int, int) {});
@@ -219,7 +209,8 @@ inline std::ostream& operator<<(std::ostream& os, const profile_result& r) {
     std::ostringstream text;  // leaves the stream's own flags alone
     text.imbue(std::locale::classic());
     text << "scores " << detail::text_of({r.b, r.h, r.l, r.d}) << " x " << detail::text_of({r.b, r.h, r.m, r.d}) << ", "
-         << r.runs << (r.runs == 1 ? " run" : " runs") << " each\n"
+         << r.runs << (r.runs == 1 ? " run" : " runs")
+         << (r.calls == 1 ? "" : " of " + std::to_string(r.calls) + " calls") << " each\n"
          << "           median ms     mean ms      min ms     GFLOP/s\n"
          << std::fixed;
     const int digits = std::min(r.loop_median_ms, r.vectorized_median_ms) < 0.01 ? 6 : 4;  // 6: down to a nanosecond
@@ -237,9 +228,15 @@ inline std::ostream& operator<<(std::ostream& os, const profile_result& r) {
         text << ", greatest difference " << std::setprecision(2) << std::scientific << r.greatest_difference << " at "
              << detail::text_of(*r.greatest_difference_at);
     text << '\n';
-    if (r.speedup)
+    if (r.speedup) {
         text << "speed-up " << std::setprecision(2) << std::fixed << *r.speedup << "x (median over " << r.runs
-             << (r.runs == 1 ? " pair" : " pairs") << " of calls)\n";
+             << (r.runs == 1 ? " pair" : " pairs") << " of runs";
+        if (const auto& range = r.comparison.arms.empty() ? std::nullopt : r.comparison.arms[1].speedup;
+            range && range->low > 0)
+            text << "; " << detail::confidence_text(r.comparison.confidence) << ": " << range->low << " to "
+                 << range->high;
+        text << ")\n";
+    }
     if (!r.outputs_match) text << r.agreement;
     return os << text.str();
 }
