@@ -74,6 +74,27 @@ TEST_CASE("the table and its sentences") {
           "4 rounds of 10 calls, interleaved, in 0.98 s; 4.0 % would have shown; identical code came out at 1.0001x\n");
 }
 
+TEST_CASE("cold times have columns of their own, a clause in the sentence and an entry in the JSON") {
+    comparison c = example();
+    c.arms.resize(3);
+    c.arms[0].cold = cold_result{verdict::baseline, {}, statistics::summarise({29000, 29000})};
+    c.arms[1].cold = cold_result{verdict::faster, interval{2.5, 2.4, 2.6}, statistics::summarise({11600, 11600})};
+    CHECK(written([&](std::ostream& out) { out << c; }) ==
+          "arm     a call   spread  speed-up  95 % interval     cold  speed-up   interval  verdict     outputs\n"
+          "loop   9.80 us  0.051 %         1                 29.0 us         1             baseline    reference\n"
+          "fused  9.80 us  0.051 %     7.31x      7.24-7.38  11.6 us     2.50x  2.40-2.60  faster      agree\n"
+          "same   9.80 us  0.051 %   1.0004x  0.9992-1.0016        -         -          -  equivalent  agree\n"
+          "\n"
+          "fused is 7.31x as fast as loop (95 %: 7.24-7.38), outputs agree; from cold caches 2.50x (2.40-2.60)\n"
+          "same is as fast as loop, within 1.0 %: 1.0004x (95 %: 0.9992-1.0016), outputs agree\n"
+          "4 rounds of 10 calls, interleaved, in 0.98 s; identical code came out at 1.0001x\n");
+    const std::string markdown = written([&](std::ostream& out) { write_markdown(out, c); });
+    CHECK(markdown.find("|---|---:|---:|---:|---:|---:|---:|---:|---|---|\n") != std::string::npos);
+    const std::string text = written([&](std::ostream& out) { write_json(out, c); });
+    CHECK(text.find(R"("cold": {"verdict": "faster", "speedup": {"estimate": 2.5, "low": 2.4, "high": 2.6}, )"
+                    R"("median_ns_per_call": 11600})") != std::string::npos);
+}
+
 TEST_CASE("Markdown escapes what would end a cell") {
     comparison c = example();
     c.arms.resize(2);

@@ -37,8 +37,9 @@ struct arm {
     Setup setup;
 };
 
-/// hot: calls follow one another. cold: before each call, untimed, as much memory as the caches hold is written.
-enum class cache_state { hot, cold };
+/// hot: calls follow one another. cold: before each call, untimed, twice as much memory as the caches hold is written.
+/// both: hot, and then, for the last quarter of the budget, cold; the verdict is the hot one.
+enum class cache_state { hot, cold, both };
 
 namespace detail {
 

@@ -32,6 +32,13 @@ enum class verdict {
     return names[static_cast<std::size_t>(v)];
 }
 
+/// What was found of an arm beside the rest, with its data driven out of the caches before each call.
+struct cold_result {
+    headwise::verdict verdict = headwise::verdict::unresolved;
+    std::optional<interval> speedup;
+    summary time;  ///< nanoseconds a call
+};
+
 struct arm_result {
     std::string name;
     headwise::verdict verdict = headwise::verdict::unresolved;
@@ -42,9 +49,10 @@ struct arm_result {
     double detectable = 0;        ///< the least difference this run would have seen 9 times in 10: 0.01 is 1 %; 0: none
     double effective_blocks = 0;  ///< what the blocks are worth once autocorrelation is taken off
     bool indistinguishable_from_empty =
-        false;                    ///< the calls cost no more than calling does: there is nothing to compare
-    std::vector<double> samples;  ///< nanoseconds a call, one for each epoch, in the order measured
-    std::vector<bool> spoiled;    ///< for each sample: did the system come between?
+        false;                        ///< the calls cost no more than calling does: there is nothing to compare
+    std::vector<double> samples;      ///< nanoseconds a call, one for each epoch, in the order measured
+    std::vector<bool> spoiled;        ///< for each sample: did the system come between?
+    std::optional<cold_result> cold;  ///< under `cache_state::both`
 };
 
 struct comparison {
@@ -121,6 +129,17 @@ struct ratio_text {
 
 }  // namespace detail
 
+namespace detail {
+
+/// What is known of the arm when its data is not in the caches, as the end of a sentence.
+[[nodiscard]] inline std::string cold_clause(const arm_result& arm) {
+    if (!arm.cold || !arm.cold->speedup) return "";
+    const ratio_text ratio(*arm.cold->speedup);
+    return "; from cold caches " + ratio.estimate + " (" + ratio.range + ")";
+}
+
+}  // namespace detail
+
 /// The finding about arm i in one sentence, such as "fused is 7.31x as fast as loop (95 %: 7.24-7.38), outputs agree".
 [[nodiscard]] inline std::string sentence(const comparison& c, std::size_t i) {
     const arm_result& arm = c.arms.at(i);
@@ -130,7 +149,7 @@ struct ratio_text {
     if (arm.verdict == verdict::mismatch) {
         return name + " does not agree with " + base + ": " + arm.reason + "; it has no speed-up";
     }
-    const std::string checked = arm.verified ? ", outputs agree" : ", outputs not checked";
+    const std::string checked = (arm.verified ? ", outputs agree" : ", outputs not checked") + detail::cold_clause(arm);
     if (!arm.speedup) return name + " against " + base + ": " + arm.reason + checked;
     const std::string level = detail::confidence_text(c.confidence) + ": ";
     const detail::ratio_text ratio(*arm.speedup);

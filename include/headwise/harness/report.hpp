@@ -63,6 +63,8 @@ inline void write_columns(std::ostream& out, const std::vector<std::vector<std::
 [[nodiscard]] inline std::vector<std::vector<std::string>> table_rows(const comparison& c) {
     std::vector<std::vector<std::string>> rows{
         {"arm", "a call", "spread", "speed-up", confidence_text(c.confidence) + " interval", "verdict", "outputs"}};
+    const bool has_cold = std::ranges::any_of(c.arms, [](const arm_result& arm) { return arm.cold.has_value(); });
+    if (has_cold) rows[0].insert(rows[0].begin() + 5, {"cold", "speed-up", "interval"});
     for (std::size_t i = 0; i < c.arms.size(); ++i) {
         const arm_result& arm = c.arms[i];
         auto [speedup, range] = speedup_cells(arm.speedup);
@@ -70,8 +72,19 @@ inline void write_columns(std::ostream& out, const std::vector<std::vector<std::
         rows.push_back({arm.name, duration_text(arm.time.median),
                         arm.time.median > 0 ? percent_text(arm.time.mad / arm.time.median) : "-", speedup, range,
                         text_of(arm.verdict), outputs_text(c, i)});
+        if (!has_cold) continue;
+        const auto [cold_speedup, cold_range] = speedup_cells(arm.cold ? arm.cold->speedup : std::nullopt);
+        rows.back().insert(rows.back().begin() + 5, {arm.cold ? duration_text(arm.cold->time.median) : "-",
+                                                     i == 0 ? "1" : cold_speedup, i == 0 ? "" : cold_range});
     }
     return rows;
+}
+
+/// Numbers are; the name, the verdict and what became of the outputs are not.
+[[nodiscard]] inline std::vector<bool> aligned_right(std::size_t columns) {
+    std::vector<bool> right(columns, true);
+    right[0] = right[columns - 2] = right[columns - 1] = false;
+    return right;
 }
 
 /// How it was measured, and what a difference would have had to be to show.
@@ -130,7 +143,13 @@ inline void write_json_arm(std::ostream& out, const arm_result& arm) {
         << ",\n     \"ns_per_call\": {\"count\": " << t.count << ", \"mean\": " << json(t.mean)
         << ", \"minimum\": " << json(t.minimum) << ", \"lower_quartile\": " << json(t.lower_quartile)
         << ", \"median\": " << json(t.median) << ", \"upper_quartile\": " << json(t.upper_quartile)
-        << ", \"mad\": " << json(t.mad) << "},\n     \"samples\": [";
+        << ", \"mad\": " << json(t.mad) << "},\n     ";
+    if (arm.cold) {
+        out << "\"cold\": {\"verdict\": \"" << text_of(arm.cold->verdict)
+            << "\", \"speedup\": " << json(arm.cold->speedup)
+            << ", \"median_ns_per_call\": " << json(arm.cold->time.median) << "},\n     ";
+    }
+    out << "\"samples\": [";
     for (std::size_t i = 0; i < arm.samples.size(); ++i) out << (i == 0 ? "" : ", ") << json(arm.samples[i]);
     out << "],\n     \"spoiled\": [";
     const char* separator = "";
@@ -146,7 +165,8 @@ inline void write_json_arm(std::ostream& out, const arm_result& arm) {
 
 /// A table that is read in five seconds, a sentence for each arm, and what else a reader should know.
 inline std::ostream& operator<<(std::ostream& out, const comparison& c) {
-    detail::write_columns(out, detail::table_rows(c), {false, true, true, true, true, false, false});
+    const auto rows = detail::table_rows(c);
+    detail::write_columns(out, rows, detail::aligned_right(rows[0].size()));
     out << '\n';
     for (std::size_t i = 1; i < c.arms.size(); ++i) out << sentence(c, i) << '\n';
     out << detail::provenance(c) << '\n';
@@ -163,7 +183,9 @@ inline void write_markdown(std::ostream& out, const comparison& c) {
             out << "| " << cell << ' ';
         }
         out << "|\n";
-        if (r == 0) out << "|---|---:|---:|---:|---:|---|---|\n";
+        if (r != 0) continue;
+        for (const bool right : detail::aligned_right(rows[0].size())) out << (right ? "|---:" : "|---");
+        out << "|\n";
     }
     out << '\n';
     for (std::size_t i = 1; i < c.arms.size(); ++i) out << sentence(c, i) << "  \n";
