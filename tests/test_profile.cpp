@@ -1,6 +1,7 @@
 #include <headwise/profile.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <sstream>
@@ -263,6 +264,34 @@ TEST_CASE(
     r.l = 0;  // no outputs
     detail::take_comparison(r, c);
     CHECK_FALSE(r.speedup.has_value());
+}
+
+TEST_CASE("wrong at first and right later is wrong, and the report is that of the wrong output") {
+    const auto q = randn<float>({1, 1, 4, 8}, 1);
+    int calls = 0;
+    const profile_result r = against_loop(q, q, [&](const auto& a, const auto& b, auto& out) {
+        loop(a, b, out);
+        if (++calls <= 3) out(0, 0, 2, 1) += 1;
+    });
+    CHECK_FALSE(r.outputs_match);
+    CHECK_FALSE(r.speedup.has_value());
+    CHECK(r.agreement.mismatches == 1);
+    CHECK(r.greatest_difference_at == std::array<std::ptrdiff_t, 4>{0, 0, 2, 1});
+}
+
+TEST_CASE("an element that is never written is seen, whatever the memory held") {
+    const auto q = randn<float>({1, 1, 4, 8}, 1);
+    tensor<float> right({1, 1, 4, 4});
+    loop(q, q, right);
+    bool first = true;
+    const profile_result r = against_loop(q, q, [&](const auto& a, const auto& b, auto& out) {
+        const float before = first ? right(0, 0, 2, 1) : out(0, 0, 2, 1);
+        first = false;
+        loop(a, b, out);
+        out(0, 0, 2, 1) = before;
+    });
+    CHECK_FALSE(r.outputs_match);
+    CHECK(r.agreement.mismatches == 1);
 }
 
 TEST_CASE("empty outputs match and have no speed-up") {

@@ -120,11 +120,6 @@ inline void take_comparison(profile_result& result, comparison found) {
 /// A clock reading costs some 25 ns and counts in steps of up to 10: a run is a row of calls, if they are so short.
 inline constexpr double shortest_run_ms = 0.02;
 
-template <class Scalar>
-void poison(tensor<Scalar>& out) {
-    std::fill_n(out.data(), out.size(), std::numeric_limits<Scalar>::quiet_NaN());
-}
-
 /// `profile_and_compare` for any two `f(q, k, out)` whose results must be the scores.
 template <class Scalar, class Loop, class Fused, class Progress>
 [[nodiscard]] profile_result profile_pair(const tensor_view<const Scalar>& q, const tensor_view<const Scalar>& k,
@@ -138,10 +133,10 @@ template <class Scalar, class Loop, class Fused, class Progress>
     result.m = k.shape()[2];
     result.runs = num_runs;
 
-    // Both start from outputs of NaN, so that an element nobody wrote is seen. What they refuse, they refuse here.
+    // What they refuse, they refuse here: `compare` would wrap it. It also overwrites the outputs with NaN, so that an
+    // element nobody wrote is seen.
     const shape4 out_shape = scores_shape(q.shape(), k.shape());
     tensor<Scalar> loop_out(out_shape, uninitialized), fused_out(out_shape, uninitialized);
-    poison(loop_out), poison(fused_out);
     loop(q, k, loop_out);
     fused(q, k, fused_out);
     const timer one_call;
