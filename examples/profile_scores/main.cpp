@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iostream>
 #include <new>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "cases.hpp"
 #include "options.hpp"
 #include "report.hpp"
+#include "report_page.hpp"
 
 namespace {
 
@@ -83,6 +85,8 @@ void write_whole(const std::string& file, const std::string& text) {
 int run(const options& o) {
     if (!o.output_file.empty()) require_writable(o.output_file);
     if (!o.scores_file.empty()) headwise::detail::atomic_file probe(o.scores_file);
+    std::optional<headwise::machine_report> machine;  // first: what it refuses, it refuses before the work
+    if (o.format == format::html || o.format == format::svg) machine = machine_for(o);
 
     std::vector<finding> findings;
     bool all_match = true;
@@ -94,7 +98,7 @@ int run(const options& o) {
             headwise::save_npy(o.scores_file, headwise::batched_scores_vectorized(q, k, o.scores));
     }
 
-    const std::string text = rendered(findings, o.format);
+    const std::string text = machine ? page(findings, *machine, o.format) : rendered(findings, o.format);
     if (!o.output_file.empty()) {
         write_whole(o.output_file, text);
     } else if (!(std::cout << text << std::flush)) {

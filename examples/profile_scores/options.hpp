@@ -34,7 +34,9 @@ shape (2, 3, 8, 16), then the heads of a text-recognition model that come with h
   --runs N              timed calls of each (default 10)
   --threads N           of the fused routine (default 1; 0: one for each core)
   --isa NAME            instruction set of the fused routine (default automatic)
-  --format NAME         table, json (one object a line), csv or markdown (default table)
+  --format NAME         table, json (one object a line), csv, markdown, html (a page to look at) or svg (the
+                        roofline alone) (default table)
+  --machine FILE        for html and svg: keep this machine's peaks there, and read them from there the next time
   --output FILE         write there instead of to standard output; replaced whole or not at all
   --save-scores FILE    save the fused routine's scores, (B, H, L, M), as .npy
   --help, --version
@@ -42,7 +44,7 @@ shape (2, 3, 8, 16), then the heads of a text-recognition model that come with h
 Exit status: 0 all outputs match, 1 some do not, 2 bad usage or input.
 )";
 
-enum class format { table, json, csv, markdown };
+enum class format { table, json, csv, markdown, html, svg };
 
 struct options {
     std::string q_file, k_file;
@@ -52,7 +54,7 @@ struct options {
     int runs = 10;
     headwise::scores_options scores;
     profile_scores::format format = format::table;
-    std::string output_file, scores_file;
+    std::string output_file, scores_file, machine_file;
     bool help = false, version = false;
 };
 
@@ -120,15 +122,18 @@ inline void set(options& o, std::string_view option, std::string_view value) {
     else if (option == "--isa") o.scores.isa = parse_isa(value);
     else if (option == "--output") o.output_file = value;
     else if (option == "--save-scores") o.scores_file = value;
+    else if (option == "--machine") o.machine_file = value;
     else
         o.format = chosen<format>(option, value, {{"table", format::table}, {"json", format::json},
-                                                  {"csv", format::csv}, {"markdown", format::markdown}});
+                                                  {"csv", format::csv}, {"markdown", format::markdown},
+                                                  {"html", format::html}, {"svg", format::svg}});
 }
 
 /// `--option value` or `--option=value`, each at most once. Throws `std::invalid_argument` with one line to show.
 inline options parse(std::span<const std::string_view> arguments) {
     constexpr std::string_view with_value[] = {"--q",    "--k",       "--shape", "--seed",   "--layout", "--runs",
-                                               "--threads", "--isa", "--format", "--output", "--save-scores"};
+                                               "--threads", "--isa", "--format", "--output", "--save-scores",
+                                               "--machine"};
     options o;
     std::vector<std::string_view> seen;
     for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -155,6 +160,10 @@ inline options parse(std::span<const std::string_view> arguments) {
         refuse("--shape asks for random tensors, --q and --k for those of files; give one or the other");
     if (!o.scores_file.empty() && o.q_file.empty() && !o.shape)
         refuse("--save-scores needs --q and --k, or --shape: by default there are two cases");
+    if (!o.machine_file.empty() && o.format != format::html && o.format != format::svg)
+        refuse("--machine goes with --format html and --format svg, which show the machine's limits");
+    if (!o.machine_file.empty() && (o.machine_file == o.output_file || o.machine_file == o.scores_file))
+        refuse("--machine and another option name the same file");
     if (!o.scores_file.empty() && o.scores_file == o.output_file)
         refuse("--output and --save-scores name the same file");
     return o;

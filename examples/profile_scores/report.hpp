@@ -127,6 +127,8 @@ inline std::string rendered(const std::vector<finding>& findings, format as) {
         case format::json: return json(findings);
         case format::csv: return csv(findings);
         case format::markdown: return markdown(findings);
+        case format::html:
+        case format::svg:  // report_page.hpp's
         case format::table: break;
     }
     return table(findings);

@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <cstddef>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,7 +13,7 @@
 
 namespace race {
 
-enum class format { table, json, markdown };
+enum class format { table, json, markdown, html, svg };
 
 struct options {
     int threads = 1;
@@ -30,7 +31,7 @@ inline constexpr const char* usage =
     "  --shape B,H,L,M,D race this shape instead of the grid; may be given again; a sixth field `views` for (b,l,h,d)\n"
     "  --threads N       threads for everyone (1)\n"
     "  --budget S        seconds a shape (2)\n"
-    "  --format F        table, markdown or json\n"
+    "  --format F        table, markdown, json, html (a page to look at) or svg (the ratios alone)\n"
     "  --double          in double instead of float\n"
     "  --extra           also: strided against dense, M = 4096 against 4100, L = M = 16384 against 2048\n"
     "  --huge-pages      ask for huge pages under the shared buffers (madvise)\n"
@@ -66,6 +67,14 @@ inline std::optional<shape> parse_shape(std::string_view text) {
     return shape{n[0], n[1], n[2], n[3], n[4], fields.size() == 6};
 }
 
+inline std::optional<format> parse_format(std::string_view name) {
+    constexpr std::string_view names[]{"table", "json", "markdown", "html", "svg"};
+    for (std::size_t i = 0; i < std::size(names); ++i) {
+        if (names[i] == name) return static_cast<format>(i);
+    }
+    return std::nullopt;
+}
+
 /// Nothing, when an argument makes no sense.
 inline std::optional<options> parse(const std::vector<std::string>& arguments) {
     options o;
@@ -92,8 +101,9 @@ inline std::optional<options> parse(const std::vector<std::string>& arguments) {
                 else return std::nullopt;
             } else if (name == "--only") {
                 o.only = split(value);
-            } else if (name == "--format" && (value == "table" || value == "json" || value == "markdown")) {
-                o.output = value == "json" ? format::json : value == "markdown" ? format::markdown : format::table;
+            } else if (name == "--format") {
+                if (const auto f = parse_format(value)) o.output = *f;
+                else return std::nullopt;
             } else {
                 return std::nullopt;
             }

@@ -7,6 +7,8 @@
 #include <fstream>
 #include <thread>
 
+#include "print_page.hpp"
+
 namespace race {
 namespace {
 
@@ -60,6 +62,11 @@ std::string gflops(const result& r, const figure& f) {
 std::string interval_text(const std::optional<headwise::interval>& i) {
     if (!i) return "too few rounds";
     return formatted("%.3f", i->estimate) + " [" + formatted("%.3f", i->low) + ", " + formatted("%.3f", i->high) + "]";
+}
+
+std::string pair_text(const pair_result& p) {
+    return std::string(p.title) + ": " + digits(p.first_rate) + " against " + digits(p.second_rate) +
+           " GFLOP/s, time per flop " + interval_text(p.ratio);
 }
 
 }  // namespace
@@ -232,7 +239,31 @@ void report::json() const {
                 m.worst_ratio ? quoted(m.worst_ratio->shape.text()).c_str() : "null");
 }
 
+void report::page() const {
+    const means m = summarise();
+    if (options_.output == format::svg) {
+        std::printf("%s", ratios_picture(results_).c_str());
+        return;
+    }
+    page_text text;
+    text.verdict = m.shapes == 0 ? "No ratio was measured"
+                                 : "fused takes " + formatted("%.3f", 1 / m.ratio) +
+                                       " of the time of each shape's best peer, geometric mean over " +
+                                       std::to_string(m.shapes) + (m.shapes == 1 ? " shape" : " shapes");
+    if (!ours_right_) text.verdict = "An output of ours was WRONG";
+    text.facts = today() + ", " + scalar_ + ", " + std::to_string(options_.threads) + " thread(s), " +
+                 (options_.cpu_time ? "processor" : "wall") + " time, " + processor() + ", " + compiler();
+    text.command = "race_peers " + options_.command;
+    text.wrong = !ours_right_;
+    for (const pair_result& p : pairs_) text.pairs.push_back(pair_text(p));
+    std::printf("%s", page_of(text, who_, results_, gflops).c_str());
+}
+
 bool report::finish() {
+    if (options_.output == format::html || options_.output == format::svg) {
+        page();
+        return ours_right_;
+    }
     if (options_.output == format::json) {
         json();
         return ours_right_;
@@ -241,9 +272,7 @@ bool report::finish() {
     else figures_table();
     const means m = summarise();
     std::printf("\n");
-    for (const pair_result& p : pairs_)
-        std::printf("%s: %s against %s GFLOP/s, time per flop %s\n", p.title, digits(p.first_rate).c_str(),
-                    digits(p.second_rate).c_str(), interval_text(p.ratio).c_str());
+    for (const pair_result& p : pairs_) std::printf("%s\n", pair_text(p).c_str());
     if (m.shapes > 0)
         std::printf("Geometric mean over %zu shape(s): ratio to each shape's best peer %.3f, fused %s GFLOP/s.\n",
                     m.shapes, m.ratio, digits(m.fused).c_str());

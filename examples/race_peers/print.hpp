@@ -32,6 +32,7 @@ private:
     void figures_table() const;
     void markdown() const;
     void json() const;
+    void page() const;  ///< HTML, or the picture alone
 
     options options_;
     std::string scalar_;

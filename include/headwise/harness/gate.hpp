@@ -27,6 +27,7 @@ namespace detail {
 template <class T, class Visit>
 void for_each_element(const elements<T>& array, Visit&& visit) {
     const auto& [n0, n1, n2, n3] = array.at.shape;
+    if (n0 == 0 || n1 == 0 || n2 == 0 || n3 == 0) return;  // else 2^63 rows of nothing would be walked
     const auto& [s0, s1, s2, s3] = array.at.strides;
     for (std::ptrdiff_t i = 0; i < n0; ++i) {
         for (std::ptrdiff_t j = 0; j < n1; ++j) {
@@ -231,6 +232,7 @@ output_facts facts_of(const Array& array) {
             std::memset(set, 0xff, sizeof(T));
             ++facts.elements;
             if (static_cast<double>(*x) == 0) ++facts.zeros;
+            // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): the poison is a pattern of bits
             if constexpr (!std::is_integral_v<T>) facts.unwritten += std::memcmp(x, set, sizeof(T)) == 0;
         });
     }

@@ -103,23 +103,33 @@ inline void write_notes(std::ostream& out, const profile_table& table, std::size
             << " found no room; the time of such scopes is in those around them\n";
 }
 
+/// The headings, then the rows that are shown; and which columns are numbers.
+struct table_lines {
+    std::vector<std::vector<std::string>> lines;
+    std::vector<bool> right;
+    std::size_t shown;
+
+    /// `share` is what the two columns of shares are called.
+    explicit table_lines(const profile_table& table, const char* share = "")
+        : shown(table.shown == 0 ? table.rows.size() : std::min(table.shown, table.rows.size())) {
+        const table_layout layout(table);
+        lines.push_back(layout.chosen({"scope", "shape", "calls", "self", share, "total", share, "mean", "min", "max",
+                                       "allocated", "released", "FLOP/s", "bytes/s", "of limit"}));
+        for (std::size_t i = 0; i < shown; ++i) lines.push_back(layout.chosen(cells_of(table.rows[i], table.total_ns)));
+        right.assign(lines.front().size(), true);
+        right[0] = false;
+        if (layout.shape) right[1] = false;
+    }
+};
+
 }  // namespace detail
 
 /// The rows in their order, and what else a reader should know.
 inline std::ostream& operator<<(std::ostream& out, const profile_table& table) {
-    const detail::table_layout layout(table);
-    const std::size_t shown = table.shown == 0 ? table.rows.size() : std::min(table.shown, table.rows.size());
-    std::vector<std::vector<std::string>> lines{
-        layout.chosen({"scope", "shape", "calls", "self", "", "total", "", "mean", "min", "max", "allocated",
-                       "released", "FLOP/s", "bytes/s", "of limit"})};
-    for (std::size_t i = 0; i < shown; ++i)
-        lines.push_back(layout.chosen(detail::cells_of(table.rows[i], table.total_ns)));
-    std::vector<bool> right(lines.front().size(), true);
-    right[0] = false;
-    if (layout.shape) right[1] = false;
-    detail::write_columns(out, lines, right);
+    const detail::table_lines text(table);
+    detail::write_columns(out, text.lines, text.right);
     out << '\n';
-    detail::write_notes(out, table, shown);
+    detail::write_notes(out, table, text.shown);
     return out;
 }
 
