@@ -1,6 +1,7 @@
 // What a comparison looks like: held word for word, since people and programs read it.
 #include <doctest/doctest.h>
 
+#include <clocale>
 #include <limits>
 #include <sstream>
 #include <string>
@@ -93,6 +94,27 @@ TEST_CASE("cold times have columns of their own, a clause in the sentence and an
     const std::string text = written([&](std::ostream& out) { write_json(out, c); });
     CHECK(text.find(R"("cold": {"verdict": "faster", "speedup": {"estimate": 2.5, "low": 2.4, "high": 2.6}, )"
                     R"("median_ns_per_call": 11600})") != std::string::npos);
+}
+
+TEST_CASE("numbers have a point, whatever the locale") {
+    CHECK(detail::json(0.1) == "0.1");
+    CHECK(detail::json(1e300) == "1e+300");
+    CHECK(detail::json(5e-324) == "5e-324");
+    CHECK(detail::fixed(0.125, 2) == "0.12");
+    CHECK(detail::fixed(-1e22, 1) == "-10000000000000000000000.0");
+    const std::string before = written([](std::ostream& out) {
+        out << example();
+        write_json(out, example());
+    });
+    bool comma = false;
+    for (const char* name : {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8"})
+        comma = comma || std::setlocale(LC_NUMERIC, name) != nullptr;
+    MESSAGE("a locale with a decimal comma: " << (comma ? "tried" : "there is none here"));
+    CHECK(written([](std::ostream& out) {
+              out << example();
+              write_json(out, example());
+          }) == before);
+    std::setlocale(LC_NUMERIC, "C");
 }
 
 TEST_CASE("Markdown escapes what would end a cell") {

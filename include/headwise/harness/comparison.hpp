@@ -2,10 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -79,10 +79,10 @@ struct comparison {
 
 namespace detail {
 
+/// With a point, whatever the locale of the process.
 [[nodiscard]] inline std::string fixed(double value, int decimals) {
     char buffer[400];  // the longest double has 309 digits before the point
-    std::snprintf(buffer, sizeof buffer, "%.*f", decimals, value);
-    return buffer;
+    return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::fixed, decimals).ptr};
 }
 
 /// As many decimals as leave two significant digits of `width`, four at most: an interval says how much its ends are

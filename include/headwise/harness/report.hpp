@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
@@ -117,16 +118,11 @@ inline void write_columns(std::ostream& out, const std::vector<std::vector<std::
     return out + "\"";
 }
 
-/// The shortest of 15, 16 or 17 digits that reads back as the same number; JSON has no NaN and no infinity: null.
+/// The shortest digits that read back as the same number, in any locale; JSON has no NaN and no infinity: null.
 [[nodiscard]] inline std::string json(double number) {
     if (!std::isfinite(number)) return "null";
     char buffer[32];
-    for (int digits = 15; digits <= 17; ++digits) {
-        std::snprintf(buffer, sizeof buffer, "%.*g", digits, number);
-        double back = 0;
-        if (std::sscanf(buffer, "%lf", &back) == 1 && !(back < number) && !(back > number)) break;
-    }
-    return buffer;
+    return {buffer, std::to_chars(buffer, buffer + sizeof buffer, number).ptr};
 }
 
 [[nodiscard]] inline std::string json(const std::optional<interval>& i) {
