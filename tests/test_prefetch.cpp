@@ -22,7 +22,8 @@ using namespace headwise;
 
 namespace {
 
-std::set<std::uintptr_t> lines_of(const void* first, std::ptrdiff_t rows, std::ptrdiff_t row_bytes, std::ptrdiff_t stride) {
+std::set<std::uintptr_t> lines_of(const void* first, std::ptrdiff_t rows, std::ptrdiff_t row_bytes,
+                                  std::ptrdiff_t stride) {
     std::set<std::uintptr_t> all;
     for (std::ptrdiff_t row = 0; row < rows; ++row) {
         const auto at = reinterpret_cast<std::uintptr_t>(first) + static_cast<std::uintptr_t>(row * stride);
@@ -37,16 +38,38 @@ std::set<std::uintptr_t> lines_of(const tensor<float>& t, std::ptrdiff_t first, 
     return lines_of(t.data() + first * L * D, heads * L, D * 4, D * 4);
 }
 
-// Tiles of a head differ by a row, blocks in their columns: what is planned by those of now misses a row or two of the next,
-// or goes beyond. A percent or two may be missing, a few may lie elsewhere.
+// Tiles of a head differ by a row, blocks in their columns: what is planned by those of now misses a row or two of the
+// next, or goes beyond. A percent or two may be missing, a few may lie elsewhere.
 
 /// How many of `some` are not among `all`, in percent.
 double percent_missing(const std::set<std::uintptr_t>& all, const std::set<std::uintptr_t>& some) {
-    const auto missing = std::count_if(some.begin(), some.end(), [&](std::uintptr_t line) { return !all.contains(line); });
+    const auto missing =
+        std::count_if(some.begin(), some.end(), [&](std::uintptr_t line) { return !all.contains(line); });
     return 100.0 * static_cast<double>(missing) / static_cast<double>(some.size());
 }
 
 }  // namespace
+
+TEST_CASE("a matrix is fetched along its unit stride, rows or columns; one without is left alone") {
+    const tensor<float> memory({1, 1, 64, 64});
+    const auto fetched = [&](std::ptrdiff_t row, std::ptrdiff_t column) {
+        lines.clear();
+        kernel::fetch_ahead ahead;
+        ahead.plan_k(memory.data(), {row, column, 40, 48, 4}, 1);
+        ahead.fetch_slices();
+        return lines;
+    };
+    CHECK(fetched(64, 1) == lines_of(memory.data(), 40, 48 * 4, 256));
+    CHECK(fetched(1, 64) == lines_of(memory.data(), 48, 40 * 4, 256));
+    CHECK(fetched(2, 80).empty());
+    // A run of 14 elements from 32 bytes into a line on: the line that it ends in, the next tile's first.
+    lines.clear();
+    kernel::fetch_ahead ahead;
+    ahead.plan_q(memory.data() + 8, {1, 64, 14, 5, 4}, 1);
+    ahead.plan_k(nullptr, {1, 64, 14, 5, 4}, 1);
+    ahead.fetch_slices();
+    CHECK(lines == lines_of(memory.data() + 16, 5, 4, 256));
+}
 
 TEST_CASE("a queue fetches each line of its rows once, in slices, and nothing else") {
     const tensor<float> memory({1, 1, 40, 64});

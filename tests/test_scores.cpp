@@ -14,11 +14,13 @@
 #include <headwise/scores.hpp>
 #include <headwise/scores_loop.hpp>
 
+#include "bits.hpp"
 #include "guarded.hpp"
 #include "layouts.hpp"
 #include "reference.hpp"
 
 using namespace headwise;
+using test::elements_equal, test::on_every_target, test::same_bits;
 
 namespace {
 
@@ -28,30 +30,6 @@ Scalar chain(const tensor_view<const Scalar>& q, const tensor_view<const Scalar>
     Scalar sum = 0;
     for (std::ptrdiff_t d = 0; d < q.shape()[3]; ++d) sum = std::fma(q(b, h, l, d), k(b, h, m, d), sum);
     return sum;
-}
-
-template <class Scalar>
-    requires std::is_floating_point_v<Scalar>
-bool same_bits(Scalar a, Scalar b) {
-    return std::memcmp(&a, &b, sizeof a) == 0;
-}
-
-template <class Scalar>
-bool same_bits(const tensor<Scalar>& a, const tensor<Scalar>& b) {
-    return a.shape() == b.shape() &&
-           (a.size() == 0 || std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.size()) * sizeof(Scalar)) == 0);
-}
-
-/// The same bits as a dense tensor's, whatever the view's strides.
-template <class Scalar>
-bool elements_equal(const tensor_view<Scalar>& view, const tensor<Scalar>& dense) {
-    const auto [B, H, L, M] = dense.shape();
-    for (std::ptrdiff_t b = 0; b < B; ++b)
-        for (std::ptrdiff_t h = 0; h < H; ++h)
-            for (std::ptrdiff_t l = 0; l < L; ++l)
-                for (std::ptrdiff_t m = 0; m < M; ++m)
-                    if (!same_bits(view(b, h, l, m), dense(b, h, l, m))) return false;
-    return true;
 }
 
 /// Empty, or the first element of `out` that is not what the isa must give.
@@ -71,18 +49,8 @@ std::string difference(isa name, const tensor_view<const Scalar>& q, const tenso
     return {};
 }
 
-/// Runs `body` for float and double on every isa of this machine.
-template <class Body>
-void on_every_target(const Body& body) {
-    for (const isa name : supported_isas()) {
-        CAPTURE(to_string(name));
-        body(name, float{});
-        body(name, double{});
-    }
-}
-
-/// Results of every depth at once: values(0, d, l, m) is the chain of the first d products, bounds(0, d, l, m) how far from
-/// it a sum that is rounded otherwise may lie.
+/// Results of every depth at once: values(0, d, l, m) is the chain of the first d products, bounds(0, d, l, m) how far
+/// from it a sum that is rounded otherwise may lie.
 template <class Scalar>
 struct chains_by_depth {
     static constexpr std::ptrdiff_t most = 70;
@@ -104,8 +72,8 @@ struct chains_by_depth {
     }
 
     /// How many of `count` results from (l, m) on, along m, are not what the isa must give.
-    [[nodiscard]] std::ptrdiff_t wrong(isa name, const Scalar* row, std::ptrdiff_t d, std::ptrdiff_t l, std::ptrdiff_t m,
-                                       std::ptrdiff_t count) const {
+    [[nodiscard]] std::ptrdiff_t wrong(isa name, const Scalar* row, std::ptrdiff_t d, std::ptrdiff_t l,
+                                       std::ptrdiff_t m, std::ptrdiff_t count) const {
         const Scalar* const must = &values(0, d, l, m);
         if (name != isa::baseline) return std::memcmp(row, must, static_cast<std::size_t>(count) * sizeof(Scalar)) != 0;
         const double* const bound = &bounds(0, d, l, m);
@@ -144,8 +112,7 @@ void sweep(isa name, const std::vector<std::ptrdiff_t>& extents) {
                     batched_scores_vectorized(tensor_view<const Scalar>(all_q + l0 * D, {1, 1, L, D}),
                                               tensor_view<const Scalar>(all_k + m0 * D, {1, 1, M, D}),
                                               tensor_view<Scalar>(out, {1, 1, L, M}), {.isa = name});
-                    for (std::ptrdiff_t l = 0; l < L; ++l)
-                        wrong += expected.wrong(name, out + l * M, D, l0 + l, m0, M);
+                    for (std::ptrdiff_t l = 0; l < L; ++l) wrong += expected.wrong(name, out + l * M, D, l0 + l, m0, M);
                     touched += std::any_of(beside, beside + 64, [=](Scalar x) { return !same_bits(x, canary); });
                 }
         }
@@ -171,7 +138,8 @@ bool dense() {
 
 TEST_CASE("every L, M, D from 1 to 70, against protected pages") {
     // Where that takes too long: around every multiple of the lanes and the tiles' rows.
-    std::vector<std::ptrdiff_t> extents{1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 14, 15, 16, 17, 28, 29, 31, 32, 33, 48, 49, 64, 65};
+    std::vector<std::ptrdiff_t> extents{1,  2,  3,  4,  5,  6,  7,  8,  9,  13, 14, 15,
+                                        16, 17, 28, 29, 31, 32, 33, 48, 49, 64, 65};
     if (dense()) {
         extents.resize(chains_by_depth<float>::most);
         std::iota(extents.begin(), extents.end(), std::ptrdiff_t{1});
@@ -181,8 +149,8 @@ TEST_CASE("every L, M, D from 1 to 70, against protected pages") {
 
 TEST_CASE("shapes of several heads, tiles and blocks of columns") {
     const std::vector<std::array<std::ptrdiff_t, 5>> shapes{
-        {2, 3, 8, 8, 16}, {2, 3, 7, 5, 13}, {3, 5, 31, 57, 61}, {1, 2, 197, 197, 64}, {1, 1, 29, 4100, 40},
-        {1, 1, 3, 1500, 130}, {2, 1, 20, 700, 257}, {1, 1, 15, 33, 5000}, {1, 2, 1, 513, 128}, {1, 1, 1024, 3, 7}};
+        {2, 3, 8, 8, 16},     {2, 3, 7, 5, 13},     {3, 5, 31, 57, 61},   {1, 2, 197, 197, 64}, {1, 1, 29, 4100, 40},
+        {1, 1, 3, 1500, 130}, {2, 1, 20, 700, 257}, {1, 1, 15, 33, 5000}, {1, 2, 1, 513, 128},  {1, 1, 1024, 3, 7}};
     on_every_target([&]<class Scalar>(isa name, Scalar) {
         for (const auto& [B, H, L, M, D] : shapes) {
             const std::string shape = detail::text_of({B, H, L, M}) + ", D = " + std::to_string(D);
@@ -240,6 +208,36 @@ TEST_CASE("any strides, gaps and alignment give the bits of dense data, and noth
     });
 }
 
+TEST_CASE("transposed operands and outputs, of several heads and blocks of columns, and rows a page apart") {
+    const auto transposed = [](const auto& t) {  // the same elements, each head's rows and columns exchanged in memory
+        return test::laid_out<scalar_of<decltype(t)>>(t, {.name = "head transposed", .order = {0, 1, 3, 2}});
+    };
+    on_every_target([&]<class Scalar>(isa name, Scalar) {
+        for (const auto& [B, H, L, M, D] : std::vector<std::array<std::ptrdiff_t, 5>>{{1, 2, 20, 700, 257},
+                                                                                      {2, 2, 700, 20, 257},
+                                                                                      {1, 1, 33, 49, 1024},
+                                                                                      {1, 2, 197, 65, 64},
+                                                                                      {1, 1, 1, 9, 1024}}) {
+            const auto q = randn<Scalar>({B, H, L, D}, 1), k = randn<Scalar>({B, H, M, D}, 2);
+            const auto q_t = transposed(q), k_t = transposed(k);
+            tensor<Scalar> out({B, H, L, M});
+            batched_scores_vectorized(q, k, out, {.isa = name});
+            CHECK(difference<Scalar>(name, q, k, out) == "");
+            const auto check = [&](const auto& a, const auto& b) {
+                CHECK(same_bits(batched_scores_vectorized(a, b, {.isa = name}), out));
+                const test::laid_out<Scalar> result(out.shape(), {.name = "head transposed", .order = {0, 1, 3, 2}});
+                batched_scores_vectorized(a, b, result.view(), {.isa = name});
+                CHECK(elements_equal(result.view(), out));
+                CHECK(result.written() == out.size());
+            };
+            check(q, k_t.view());
+            check(q_t.view(), k);
+            check(q_t.view(), k_t.view());
+            check(q, k);
+        }
+    });
+}
+
 TEST_CASE("strided operands whose last element ends at a protected page") {
     constexpr std::ptrdiff_t most = 40;
     on_every_target([]<class Scalar>(isa name, Scalar) {
@@ -280,7 +278,8 @@ TEST_CASE("streaming, asked for, is done only where whole lines can be, and chan
             for (std::ptrdiff_t offset = 0; offset <= 16; ++offset) {
                 CAPTURE(gap);
                 CAPTURE(offset);
-                const test::laid_out<Scalar> out(expected.shape(), {.name = "lines or not", .gap = gap, .offset = offset});
+                const test::laid_out<Scalar> out(expected.shape(),
+                                                 {.name = "lines or not", .gap = gap, .offset = offset});
                 batched_scores_vectorized(q, k, out.view(), {.isa = name, .stores = stores::streaming});
                 CHECK(elements_equal(out.view(), expected));
                 CHECK(out.written() == expected.size());
@@ -300,7 +299,8 @@ TEST_CASE("a stride of zero broadcasts: one key tensor for every head") {
 TEST_CASE("NaN and infinities in q and k reach the rows and columns that they belong to, and no others") {
     on_every_target([]<class Scalar>(isa name, Scalar) {
         for (const std::ptrdiff_t L : {6, 30})
-            for (const Scalar bad : {std::numeric_limits<Scalar>::quiet_NaN(), std::numeric_limits<Scalar>::infinity()}) {
+            for (const Scalar bad :
+                 {std::numeric_limits<Scalar>::quiet_NaN(), std::numeric_limits<Scalar>::infinity()}) {
                 auto q = randn<Scalar>({1, 2, L, 19}, 9), k = randn<Scalar>({1, 2, 45, 19}, 10);
                 const auto clean = batched_scores_vectorized(q, k, {.isa = name});
                 q(0, 1, 3, 18) = bad;
@@ -350,7 +350,8 @@ TEST_CASE("threads, stores and the batch change no bit") {
             const tensor_view<const Scalar> last_q(&q(B - 1, H - 1, 0, 0), {1, 1, L, D});
             const tensor_view<const Scalar> last_k(&k(B - 1, H - 1, 0, 0), {1, 1, M, D});
             const auto alone = batched_scores_vectorized(last_q, last_k, {.isa = name});
-            CHECK(std::memcmp(alone.data(), &one(B - 1, H - 1, 0, 0), static_cast<std::size_t>(L * M) * sizeof(Scalar)) == 0);
+            CHECK(std::memcmp(alone.data(), &one(B - 1, H - 1, 0, 0),
+                              static_cast<std::size_t>(L * M) * sizeof(Scalar)) == 0);
         }
     });
 }
@@ -361,7 +362,8 @@ TEST_CASE("a row's bits do not depend on how many rows there are, nor on the ins
         CAPTURE(to_string(name));
         const auto all = batched_scores_vectorized(q, k, {.isa = name});
         for (const std::ptrdiff_t L : {1, 2, 8, 9, 14, 50}) {
-            const auto some = batched_scores_vectorized(tensor_view<const float>(q.data(), {1, 1, L, 64}), k, {.isa = name});
+            const auto some =
+                batched_scores_vectorized(tensor_view<const float>(q.data(), {1, 1, L, 64}), k, {.isa = name});
             CHECK(std::memcmp(some.data(), all.data(), static_cast<std::size_t>(some.size()) * sizeof(float)) == 0);
         }
         if (name != isa::baseline) CHECK(same_bits(all, batched_scores_vectorized(q, k)));
@@ -411,13 +413,15 @@ TEST_CASE("what the options may not be") {
     }
     CHECK(parse_isa("avx2") == isa::avx2);
     CHECK_THROWS_WITH(static_cast<void>(parse_isa("sse9")),
-                      "isa 'sse9' is none of automatic, baseline, avx2, avx512, neon");
+                      "isa 'sse9' is none of automatic, baseline, avx2, avx512, neon, avx512_bf16");
 }
 
 TEST_CASE("shapes that do not fit and an output that overlaps are refused, and the output is left as it was") {
     tensor<float> buffer({1, 1, 1, 4000});
     std::fill_n(buffer.data(), buffer.size(), 7.0f);
-    const auto at = [&](std::ptrdiff_t first, const shape4& shape) { return tensor_view<float>(buffer.data() + first, shape); };
+    const auto at = [&](std::ptrdiff_t first, const shape4& shape) {
+        return tensor_view<float>(buffer.data() + first, shape);
+    };
     const auto q = at(0, {2, 3, 4, 5}), k = at(200, {2, 3, 6, 5}), out = at(1000, {2, 3, 4, 6});
     const auto refuses = [&](const auto& a, const auto& b, const auto& result, const std::string& why) {
         std::string message;
@@ -462,7 +466,8 @@ TEST_CASE("a workspace handed over is used as it is; one too small is refused be
         options.workspace = std::span(memory).first(needed - 1);
         CHECK_THROWS_WITH(batched_scores_vectorized(q, k, out, options),
                           ("options.workspace has " + std::to_string(needed - 1) + " bytes; this call needs " +
-                           std::to_string(needed)).c_str());
+                           std::to_string(needed))
+                              .c_str());
         CHECK(std::all_of(out.data(), out.data() + out.size(), [](float x) { return x == 7.0f; }));
     }
     tensor<float> small_out({1, 1, 4, 4});

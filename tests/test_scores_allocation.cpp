@@ -73,7 +73,8 @@ template <class Scalar>
 struct prepared {
     test::laid_out<Scalar> q, k, out;
     explicit prepared(const call_case& c)
-        : q(randn<Scalar>({c.B, c.H, c.L, c.D}, 1), c.q), k(randn<Scalar>({c.B, c.H, c.M, c.D}, 2), c.k),
+        : q(randn<Scalar>({c.B, c.H, c.L, c.D}, 1), c.q),
+          k(randn<Scalar>({c.B, c.H, c.M, c.D}, 2), c.k),
           out(shape4{c.B, c.H, c.L, c.M}, c.out) {}
     void compute(const scores_options& options) const {
         batched_scores_vectorized(q.view(), k.view(), out.view(), options);
@@ -119,6 +120,23 @@ TEST_CASE("one thread: a call after the first allocates nothing, on any path") {
     check_single_thread<double>();
 }
 
+TEST_CASE("one thread: nor do groups, nor sixteen-bit operands") {
+    const auto check = []<class Scalar>(Scalar) {
+        for (const isa name : {isa::baseline, isa::avx2, isa::avx512, isa::neon, isa::avx512_bf16}) {
+            if (!supports(name)) continue;
+            for (const std::ptrdiff_t L : {1, 2, 30}) {
+                const auto q = randn<Scalar>({2, 4, L, 40}, 1), k = randn<Scalar>({2, 2, 200, 40}, 2);
+                tensor<Scalar> out({2, 4, L, 200});
+                batched_scores_vectorized(q, k, out, {.isa = name});
+                CHECK(allocations_of([&] { batched_scores_vectorized(q, k, out, {.isa = name}); }) == 0);
+            }
+        }
+    };
+    check(float{});
+    check(Eigen::bfloat16{});
+    check(Eigen::half{});
+}
+
 TEST_CASE("one thread: what was allocated for the largest call serves all smaller ones, of either type") {
     const prepared<double> large({"large", 1, 1, 40, 5000, 64});
     const prepared<float> small({"small", 1, 2, 20, 30, 64});
@@ -129,7 +147,8 @@ TEST_CASE("one thread: what was allocated for the largest call serves all smalle
           }) == 0);
 }
 
-TEST_CASE("threads: a call allocates what its threads share, and what a std::function a task and the pool's queue ask for") {
+TEST_CASE(
+    "threads: a call allocates what its threads share, and what a std::function a task and the pool's queue ask for") {
     constexpr long shared = 1;
     // A task as parallel_for schedules it holds at most four words.
     void* const words[4] = {};

@@ -107,18 +107,22 @@ template <class Scalar>
     return true;
 }
 
-/// batched scores: q (B, H, L, D), k (B, H, M, D), out (B, H, L, M).
+/// batched scores: q (B, Hq, L, D), k (B, Hkv, M, D), Hq a multiple of Hkv, out (B, Hq, L, M).
 [[nodiscard]] constexpr shape4 scores_shape(const shape4& q, const shape4& k) noexcept {
     return {q[0], q[1], q[2], k[2]};
 }
 
 // The checks cost a small call a few nanoseconds, so they are inlined; the rare rest is not, and takes its arguments by
 // value: a view whose address is taken cannot stay in registers (measured: 25 -> 19 ns for a whole call of 4x4x8).
-[[noreturn]] HEADWISE_COLD inline void refuse_inputs(shape4 q, shape4 k) {
-    const char* axis = q[0] != k[0]   ? "batch size B (axis 0)"
-                       : q[1] != k[1] ? "number of heads H (axis 1)"
-                                      : "depth D (axis 3)";
-    refuse(std::string("q ") + text_of(q) + " and k " + text_of(k) + " must have the same " + axis);
+[[noreturn]] HEADWISE_COLD inline void refuse_inputs(shape4 q, shape4 k, const char* rule) {
+    refuse(std::string("q ") + text_of(q) + " and k " + text_of(k) + rule);
+}
+/// Heads may be grouped: refuses all else.
+HEADWISE_COLD inline void check_grouped_inputs(shape4 q, shape4 k) {
+    if (q[0] != k[0]) refuse_inputs(q, k, " must have the same batch size B (axis 0)");
+    if (q[3] != k[3]) refuse_inputs(q, k, " must have the same depth D (axis 3)");
+    if (k[1] == 0 ? q[1] != 0 : q[1] % k[1] != 0)
+        refuse_inputs(q, k, ": the number of heads H (axis 1) of q must be a multiple of that of k");
 }
 [[noreturn]] HEADWISE_COLD inline void refuse_output_shape(shape4 out, shape4 expected) {
     refuse(std::string("out ") + text_of(out) + " must have the shape of the result, " + text_of(expected));
@@ -134,7 +138,12 @@ template <class Scalar>
 
 HEADWISE_INLINE void check_scores_inputs(const shape4& q, const shape4& k) {
     if (((q[0] ^ k[0]) | (q[1] ^ k[1]) | (q[3] ^ k[3])) != 0) [[unlikely]]
-        refuse_inputs(q, k);
+        check_grouped_inputs(q, k);
+}
+
+/// How many heads of checked q share each head of k.
+[[nodiscard]] constexpr std::ptrdiff_t group_size(const shape4& q, const shape4& k) noexcept {
+    return q[1] == k[1] ? 1 : q[1] / k[1];
 }
 
 template <tensor_like Out>

@@ -3,14 +3,19 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cfenv>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
 
+#if defined(__unix__) || defined(__APPLE__)
+#include <pthread.h>
+#endif
 #if defined(__linux__)
 #include <sched.h>
 #endif
@@ -34,13 +39,57 @@ namespace detail {
     return count;
 }
 
-/// The pool behind `threads != 1` where the caller hands none over: one for the program, made at the first such call,
+/// The pool behind `threads != 1` where the caller hands none over: one for the process, made at the first such call,
 /// with a worker fewer than the machine has processors, since the calling thread works too. Never destroyed, so that a
-/// static object's destructor may still compute.
+/// static object's destructor may still compute. A child process that `fork` made has none of its parent's threads: it
+/// gets a pool of its own.
 inline thread_pool& shared_pool() {
-    static thread_pool& pool = *new Eigen::ThreadPool(std::max(1, hardware_threads() - 1));
-    return pool;
+    static constinit std::atomic<thread_pool*> current{nullptr};
+    if (thread_pool* const made = current.load(std::memory_order_acquire)) return *made;
+#if defined(__unix__) || defined(__APPLE__)
+    [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, [] { current.store(nullptr); });
+#endif
+    auto mine = std::make_unique<Eigen::ThreadPool>(std::max(1, hardware_threads() - 1));
+    thread_pool* found = nullptr;
+    if (current.compare_exchange_strong(found, mine.get(), std::memory_order_acq_rel)) return *mine.release();
+    return *found;  // another thread was first
 }
+
+/// How a thread does arithmetic: its rounding mode, whether it flushes subnormals to zero, which traps it takes.
+class arithmetic_mode {
+public:
+    /// That of this thread, now.
+    arithmetic_mode() noexcept {
+#if defined(__SSE2__) && defined(__GNUC__)
+        asm volatile("stmxcsr %0" : "=m"(word_));
+        word_ &= ~word{0x3f};  // without what has happened so far
+#elif defined(__aarch64__) && defined(__GNUC__)
+        asm volatile("mrs %0, fpcr" : "=r"(word_));
+#else
+        std::fegetenv(&word_);
+#endif
+    }
+    /// Makes it that of the calling thread.
+    void adopt() const noexcept {
+#if defined(__SSE2__) && defined(__GNUC__)
+        asm volatile("ldmxcsr %0" : : "m"(word_) : "memory");
+#elif defined(__aarch64__) && defined(__GNUC__)
+        asm volatile("msr fpcr, %0" : : "r"(word_) : "memory");
+#else
+        std::fesetenv(&word_);
+#endif
+    }
+
+private:
+#if defined(__SSE2__) && defined(__GNUC__)
+    using word = std::uint32_t;
+#elif defined(__aarch64__) && defined(__GNUC__)
+    using word = std::uint64_t;
+#else
+    using word = std::fenv_t;
+#endif
+    word word_;
+};
 
 /// False where the pool has no memory for another task.
 template <class Task>
@@ -132,12 +181,16 @@ void parallel_for(thread_pool* pool, int workers, std::ptrdiff_t count, const Bo
     }
     const int avoided = pool == nullptr ? current_processor() : -1;  // only our own pool's threads are moved
     if (pool == nullptr) pool = &shared_pool();
+    const arithmetic_mode mode;
     const auto work = std::make_shared<shared_work>(count);
     for (int worker = 1; worker < workers; ++worker) {
-        const bool scheduled = try_schedule(*pool, [work, &body, worker, avoided] {
+        const bool scheduled = try_schedule(*pool, [work, &body, worker, avoided, mode] {
             if (work->next.load(std::memory_order_relaxed) >= work->count) return;
             leave_processor(avoided);
+            const arithmetic_mode own;
+            mode.adopt();  // a caller that rounds upwards gets every result rounded upwards
             work->take(worker, body);
+            own.adopt();
         });
         if (!scheduled) break;  // no memory for a task: those that run will do
     }

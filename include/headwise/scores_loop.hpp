@@ -8,24 +8,32 @@ namespace headwise {
 
 /// out[b,h,l,m] = sum over d of q[b,h,l,d] * k[b,h,m,d], that is einsum("bhld,bhmd->bhlm", q, k).
 ///
-/// q (B, H, L, D), k (B, H, M, D), out (B, H, L, M); any strides. `out` shares no memory with q or k; q and k may be
-/// the same. D = 0 gives zeros. Throws `std::invalid_argument` on anything else, before out is touched.
+/// q (B, H, L, D), k (B, H, M, D), out (B, H, L, M); any strides. k may have fewer heads, Hkv, of which H is a
+/// multiple: then head h of q meets head h / (H / Hkv) of k (grouped and multi-query attention; PyTorch's enable_gqa).
+/// `out` shares no memory with q or k; q and k may be the same. D = 0 gives zeros. Of `Eigen::bfloat16` and
+/// `Eigen::half` the sums are floats; out is rounded to the same type, to nearest even, or is float. Throws
+/// `std::invalid_argument` on anything else, before out is touched.
 template <class Q, class K, class Out>
-    requires same_scalar<Q, K> && output_for<Out, scalar_of<Q>>
+    requires same_scalar<Q, K> && product_output_for<Out, scalar_of<Q>>
 void batched_scores_loop(const Q& q_like, const K& k_like, Out&& out_like) {
+    using Result = scalar_of<Out>;
     const tensor_view<const scalar_of<Q>> q = as_view(q_like), k = as_view(k_like);
-    const tensor_view<scalar_of<Q>> out = as_view(out_like);
+    const tensor_view<Result> out = as_view(out_like);
     detail::check_scores(q_like, k_like, out_like);
     if (out.size() == 0) return;
 
+    const std::ptrdiff_t group = detail::group_size(q.shape(), k.shape());
     // The same product, over maps that Eigen need not copy (measured: 1.02 to 7 times as fast) where the rows allow it.
     const bool contiguous = q.has_contiguous_rows() && k.has_contiguous_rows() && out.has_contiguous_rows();
     for (std::ptrdiff_t b = 0; b < q.shape()[0]; ++b)
-        for (std::ptrdiff_t h = 0; h < q.shape()[1]; ++h)
-            if (contiguous)
-                out.contiguous_head(b, h).noalias() = q.contiguous_head(b, h) * k.contiguous_head(b, h).transpose();
-            else
-                out.head(b, h).noalias() = q.head(b, h) * k.head(b, h).transpose();
+        for (std::ptrdiff_t h = 0, kv = 0; h < q.shape()[1]; ++h, kv = h / group)
+            if constexpr (is_sixteen_bit<scalar_of<Q>>)
+                out.head(b, h) =
+                    (q.head(b, h).template cast<float>() * k.head(b, kv).template cast<float>().transpose())
+                        .template cast<Result>();
+            else if (contiguous)
+                out.contiguous_head(b, h).noalias() = q.contiguous_head(b, h) * k.contiguous_head(b, kv).transpose();
+            else out.head(b, h).noalias() = q.head(b, h) * k.head(b, kv).transpose();
 }
 
 /// The same, into a new tensor (B, H, L, M).

@@ -147,6 +147,16 @@ public:
         return contiguous_head_map(head_data(b, h), shape_[2], shape_[3], Eigen::OuterStride<>(strides_[2]));
     }
 
+    /// The same elements with the axes in another order: axis i is this view's axis `order[i]`. Not checked: `order` is
+    /// a permutation, and the view's own shape and strides have been.
+    [[nodiscard]] constexpr tensor_view permuted(const std::array<unsigned char, 4>& order) const noexcept {
+        tensor_view result;
+        result.data_ = data_;
+        result.shape_ = {shape_[order[0]], shape_[order[1]], shape_[order[2]], shape_[order[3]]};
+        result.strides_ = {strides_[order[0]], strides_[order[1]], strides_[order[2]], strides_[order[3]]};
+        return result;
+    }
+
 private:
     template <class>
     friend class tensor;
@@ -209,7 +219,7 @@ public:
         const std::ptrdiff_t size = detail::checked_size(shape, sizeof(Scalar));
         if (size == 0) return;
         const std::size_t bytes = static_cast<std::size_t>(size) * sizeof(Scalar);
-        data_ = static_cast<Scalar*>(::operator new(bytes, std::align_val_t{alignment}));
+        data_ = static_cast<Scalar*>(::operator new (bytes, std::align_val_t{alignment}));
     }
 
     tensor(const tensor& other) : tensor(other.shape_, uninitialized) { std::copy_n(other.data_, size(), data_); }
@@ -218,7 +228,7 @@ public:
         swap(other);
         return *this;
     }
-    ~tensor() { ::operator delete(data_, std::align_val_t{alignment}); }
+    ~tensor() { ::operator delete (data_, std::align_val_t{alignment}); }
 
     void swap(tensor& other) noexcept {
         std::swap(data_, other.data_);
@@ -281,7 +291,9 @@ void as_view(const tensor<Scalar>&&) = delete;
 
 /// A `tensor` or a `tensor_view`, const or not.
 template <class T>
-concept tensor_like = requires(T& t) { as_view(t); };
+concept tensor_like = requires(T& t) {
+    as_view(t);
+};
 
 /// The scalar type of a `tensor_like`, without const.
 template <tensor_like T>
@@ -298,14 +310,25 @@ concept output_for = tensor_like<Out> && requires(Out&& out) {
     { as_view(std::forward<Out>(out)) } -> std::same_as<tensor_view<Scalar>>;
 };
 
+/// Whether scalars take sixteen bits in memory and are floats in computations: `Eigen::bfloat16` and `Eigen::half`.
+template <class Scalar>
+inline constexpr bool is_sixteen_bit = std::is_same_v<Scalar, Eigen::bfloat16> || std::is_same_v<Scalar, Eigen::half>;
+
+/// What the result of a product of such tensors may be written to: `output_for` the same scalar, or for sixteen-bit
+/// ones float, which spares the last rounding.
+template <class Out, class Scalar>
+concept product_output_for = output_for<Out, Scalar> ||(is_sixteen_bit<Scalar>&& output_for<Out, float>);
+
 /// Shape, strides and the first values of the first row:
 /// "float tensor (2, 3, 8, 16), strides (384, 128, 16, 1): 1 2 3 4 5 6 ...".
 template <class Scalar>
 std::ostream& operator<<(std::ostream& os, const tensor_view<Scalar>& view) {
     using value_type = std::remove_const_t<Scalar>;
-    os << (std::is_same_v<value_type, float>    ? "float "
-           : std::is_same_v<value_type, double> ? "double "
-                                                : "")
+    os << (std::is_same_v<value_type, float>             ? "float "
+           : std::is_same_v<value_type, double>          ? "double "
+           : std::is_same_v<value_type, Eigen::bfloat16> ? "bfloat16 "
+           : std::is_same_v<value_type, Eigen::half>     ? "half "
+                                                         : "")
        << "tensor " << detail::text_of(view.shape()) << ", strides " << detail::text_of(view.strides()) << ':';
     constexpr std::ptrdiff_t shown = 6;
     if (view.size() == 0) return os << " empty";

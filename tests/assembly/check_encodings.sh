@@ -10,7 +10,7 @@ for program; do
     /^[0-9a-f]+ <.*>:$/ {
         symbol = $2
         gsub(/[<>:]/, "", symbol)
-        region = symbol ~ /^_ZN(K)?8headwise6kernel(4avx2|6avx512)/ || symbol ~ /^_ZN(K)?8headwise6detail(13roofline_avx2|15roofline_avx512)/
+        region = symbol ~ /^_ZN(K)?8headwise6kernel(4avx2|6avx512|11avx512_bf16)/ || symbol ~ /^_ZN(K)?8headwise6detail(13roofline_avx2|15roofline_avx512)/
         functions++
         next
     }

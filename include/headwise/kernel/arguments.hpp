@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include <headwise/attributes.hpp>
+#include <headwise/kernel/storage.hpp>
 
 namespace headwise::kernel {
 
@@ -23,27 +24,29 @@ struct operand {
 };
 
 /// out[b,h,l,m] = scale * sum over d of q[b,h,l,d] * k[b,h,m,d], for every l and m of the heads of one call or, when
-/// several threads share it, of one piece: then the addresses and extents are those of the piece.
-template <class Scalar>
+/// several threads share it, of one piece: then the addresses and extents are those of the piece. With `members` above
+/// one, each head of k has so many of q and out, `q_member` and `out_member` elements apart.
+template <class In, class Out = In>
 struct scores_arguments {
-    operand<const Scalar> q, k;
-    operand<Scalar> out;
-    std::ptrdiff_t heads, rows, columns, depth;  // H (of each batch), L, M, D
-    Scalar scale;
+    operand<const In> q, k;
+    operand<Out> out;
+    std::ptrdiff_t heads, rows, columns, depth;  // H of k (of each batch), L, M, D
+    sum_of<In> scale;
     bool stream;    // write around the caches; the rows of out are whole, aligned cache lines (but for their tails)
     bool prefetch;  // the operands are not in a near cache: fetch the next head's while computing this one's
+    std::ptrdiff_t members = 1, q_member = 0, out_member = 0;
 };
 
-/// Heads [first, last) of the B*H.
+/// Heads [first, last) of the B*H of k.
 struct head_range {
     std::ptrdiff_t first, last;
 };
 
-/// Walks a range of heads: the three matrices of each.
-template <class Scalar>
+/// Walks a range of heads: the three matrices of each, of several members those of the first.
+template <class In, class Out = In>
 class head_walk {
 public:
-    HEADWISE_INLINE head_walk(const scores_arguments<Scalar>& a, head_range range) noexcept
+    HEADWISE_INLINE head_walk(const scores_arguments<In, Out>& a, head_range range) noexcept
         : a_(a), left_(range.last - range.first), q(a.q.data), k(a.k.data), out(a.out.data) {
         if (range.first == 0) return;
         const std::ptrdiff_t b = range.first / a.heads;
@@ -57,11 +60,10 @@ public:
 
     HEADWISE_INLINE void next() noexcept {
         if (--left_ == 0) return;
-        step(1, 1);
-        if (++h_ < a_.heads) return;
+        if (++h_ < a_.heads) return step(1, 1);
         h_ = 0;
         step(0, 1);
-        step(1, -a_.heads);
+        step(1, 1 - a_.heads);  // never along an axis of one, whose stride may be anything
     }
 
 private:
@@ -71,23 +73,25 @@ private:
         out += times * a_.out.strides[axis];
     }
 
-    const scores_arguments<Scalar>& a_;
+    const scores_arguments<In, Out>& a_;
     std::ptrdiff_t left_, h_ = 0;
 
 public:
-    const Scalar* q;
-    const Scalar* k;
-    Scalar* out;
+    const In* q;
+    const In* k;
+    Out* out;
 };
 
-/// What one target offers for one scalar type.
-template <class Scalar>
+/// What one target offers for one type of operands and one of results.
+template <class In, class Out = In>
 struct scores_kernel {
-    /// At most `most_few` rows; q and k have unit stride along d, out along m. Nothing is packed.
-    void (*few)(const scores_arguments<Scalar>&, head_range);
+    using arguments = scores_arguments<In, Out>;
+    /// At most `most_few` rows, no groups; q and k have unit stride along d, out along m. Nothing is packed. Null where
+    /// what is stored is not what is summed.
+    void (*few)(const arguments&, head_range);
     /// Anything. `workspace` holds `workspace_size(arguments)` scalars, 64-byte aligned.
-    void (*packed)(const scores_arguments<Scalar>&, head_range, Scalar* workspace);
-    std::ptrdiff_t (*workspace_size)(const scores_arguments<Scalar>&);
+    void (*packed)(const arguments&, head_range, sum_of<In>* workspace);
+    std::ptrdiff_t (*workspace_size)(const arguments&);
     std::ptrdiff_t most_few;
     std::ptrdiff_t tile_rows;  // rows are best split between threads at multiples of it
 };

@@ -1,4 +1,5 @@
-// Transposing K: rows of K along d become lanes along m. Included once for every target, by scores.inl.
+// Panels: rows become lanes. K's rows, along m, and the rows of Q that are not read where they lie. Included once for
+// every target, by scores.inl.
 
 HEADWISE_TARGET_BEGIN
 namespace headwise::kernel::HEADWISE_TARGET {
@@ -13,65 +14,114 @@ struct tiling {
     static constexpr int rows = registers_of<Scalar>::tile_rows;
     static constexpr int few = registers_of<Scalar>::few_rows;
     static constexpr int most_odd = lanes / 4;  // columns beyond a whole vector that are better computed as few rows
+    static constexpr int q_width = (rows + lanes - 1) / lanes * lanes;  // of a panel of a tile's rows of Q
 };
 
-/// Loads rows x columns (each 1 ... lanes) elements at k, unit stride along a row, and transposes them. Lanes from
-/// `rows` on repeat the last row: they are never stored, and nothing outside of the rows x columns is read.
-template <class V>
-HEADWISE_INLINE void load_transposed(typename V::vec (&block)[V::lanes], const typename V::scalar* k,
-                                     std::ptrdiff_t row, int rows, int columns) {
-    if (columns != V::lanes) {
+/// Loads rows x columns (1 ... lanes, 1 ... lanes entries) elements at k, unit stride along a row, and transposes them.
+/// Lanes from `rows` on repeat the last row: they are never stored, and nothing outside of the rows x columns is read.
+template <class V, class Stored = typename V::scalar>
+HEADWISE_INLINE void load_transposed(typename V::vec (&block)[V::lanes], const Stored* k, std::ptrdiff_t row, int rows,
+                                     int columns) {
+    using elements = memory<V, Stored>;
+    if (columns != V::lanes * per_entry<V>()) {
         HEADWISE_UNROLL
-        for (int i = 0; i < V::lanes; ++i) block[i] = V::load_first(k + (i < rows ? i : rows - 1) * row, columns);
+        for (int i = 0; i < V::lanes; ++i)
+            block[i] = elements::load_first(k + (i < rows ? i : rows - 1) * row, columns);
     } else if (rows != V::lanes) {
         HEADWISE_UNROLL
-        for (int i = 0; i < V::lanes; ++i) block[i] = V::load(k + (i < rows ? i : rows - 1) * row);
+        for (int i = 0; i < V::lanes; ++i) block[i] = elements::load(k + (i < rows ? i : rows - 1) * row);
     } else {
         HEADWISE_UNROLL
-        for (int i = 0; i < V::lanes; ++i) block[i] = V::load(k + i * row);
+        for (int i = 0; i < V::lanes; ++i) block[i] = elements::load(k + i * row);
     }
     V::transpose(block);
 }
 
-/// One vector's worth of columns of a panel: panel[d * width + i] = k[i * row + d] for i < rows.
-template <class V>
-HEADWISE_NOINLINE void pack_lanes(typename V::scalar* panel, std::ptrdiff_t width, const typename V::scalar* k,
-                                  std::ptrdiff_t row, int rows, std::ptrdiff_t depth) {
+/// One vector's worth of columns of a panel: panel[d * width + i] = k[i * row + d] for i < rows, entry for entry.
+template <class V, class Stored = typename V::scalar>
+HEADWISE_NOINLINE void pack_lanes(typename V::scalar* panel, std::ptrdiff_t width, const Stored* k, std::ptrdiff_t row,
+                                  int rows, std::ptrdiff_t depth) {
+    constexpr int step = V::lanes * per_entry<V>();
     typename V::vec block[V::lanes];
-    std::ptrdiff_t d = 0;
-    for (; d + V::lanes <= depth; d += V::lanes) {
-        load_transposed<V>(block, k + d, row, rows, V::lanes);
+    for (; depth >= step; depth -= step, k += step, panel += V::lanes * width) {
+        load_transposed<V>(block, k, row, rows, step);
         HEADWISE_UNROLL
-        for (int j = 0; j < V::lanes; ++j) V::store(panel + (d + j) * width, block[j]);
+        for (int j = 0; j < V::lanes; ++j) V::store(panel + j * width, block[j]);
     }
-    if (d == depth) return;
-    const int left = static_cast<int>(depth - d);
-    load_transposed<V>(block, k + d, row, rows, left);
+    if (depth == 0) return;
+    load_transposed<V>(block, k, row, rows, static_cast<int>(depth));
     HEADWISE_UNROLL
     for (int j = 0; j < V::lanes; ++j)
-        if (j < left) V::store(panel + (d + j) * width, block[j]);
+        if (j < entries<V>(depth)) V::store(panel + j * width, block[j]);
 }
 
-/// The same for any stride along d.
-template <class V>
-HEADWISE_NOINLINE void gather_lanes(typename V::scalar* panel, std::ptrdiff_t width, const typename V::scalar* k,
+/// The same where the rows lie side by side: panel[d * width + i] = k[i + d * column]. Lanes from `rows` on are zero.
+template <class V, class Stored>
+HEADWISE_NOINLINE void copy_lanes(typename V::scalar* panel, std::ptrdiff_t width, const Stored* k,
+                                  std::ptrdiff_t column, int rows, std::ptrdiff_t depth) {
+    using elements = memory<V, Stored>;
+    if constexpr (per_entry<V>() == 2) {
+        for (; depth > 1; depth -= 2, panel += width, k += 2 * column)
+            V::store(panel, elements::load_pairs(k, k + column, rows));
+        if (depth == 1) V::store(panel, elements::load_low(k, rows));
+    } else if (rows == V::lanes) {
+        for (; depth > 0; --depth, panel += width, k += column) V::store(panel, elements::load(k));
+    } else {
+        for (; depth > 0; --depth, panel += width, k += column) V::store(panel, elements::load_first(k, rows));
+    }
+}
+
+/// The same for any strides.
+template <class V, class Stored>
+HEADWISE_NOINLINE void gather_lanes(typename V::scalar* panel, std::ptrdiff_t width, const Stored* k,
                                     std::ptrdiff_t row, std::ptrdiff_t column, int rows, std::ptrdiff_t depth) {
-    for (std::ptrdiff_t d = 0; d < depth; ++d)
-        for (int i = 0; i < V::lanes; ++i) panel[d * width + i] = k[(i < rows ? i : rows - 1) * row + d * column];
+    constexpr int step = per_entry<V>();
+    for (; depth > 0; depth -= step, panel += width, k += step * column)
+        for (int i = 0; i < V::lanes; ++i) panel[i] = entry<V>(k + (i < rows ? i : rows - 1) * row, column, depth);
+}
+
+/// `count` rows become one panel of `width`, a multiple of the lanes.
+template <class V, class Stored>
+HEADWISE_INLINE void pack_panel(typename V::scalar* panel, std::ptrdiff_t width, const Stored* k, std::ptrdiff_t row,
+                                std::ptrdiff_t column, std::ptrdiff_t count, std::ptrdiff_t depth) {
+    for (std::ptrdiff_t i = 0; i < count; i += V::lanes) {
+        const int rows = count - i < V::lanes ? static_cast<int>(count - i) : V::lanes;
+        if (column == 1) pack_lanes<V>(panel + i, width, k + i * row, row, rows, depth);
+        else if (row == 1) copy_lanes<V>(panel + i, width, k + i, column, rows, depth);
+        else gather_lanes<V>(panel + i, width, k + i * row, row, column, rows, depth);
+    }
+}
+
+/// The entries of a row, in whole vectors.
+template <class V>
+constexpr std::ptrdiff_t whole_vectors(std::ptrdiff_t depth) {
+    return (entries<V>(depth) + V::lanes - 1) / V::lanes * V::lanes;
+}
+
+/// One row as it is, entry after entry: `whole_vectors` are written.
+template <class V, class Stored>
+HEADWISE_NOINLINE void gather_row(typename V::scalar* to, const Stored* from, std::ptrdiff_t column,
+                                  std::ptrdiff_t depth) {
+    constexpr int step = V::lanes * per_entry<V>();
+    if (column == 1) {
+        for (; depth >= step; depth -= step, to += V::lanes, from += step) V::store(to, memory<V, Stored>::load(from));
+        if (depth > 0) V::store(to, memory<V, Stored>::load_first(from, static_cast<int>(depth)));
+    } else {
+        for (; depth > 0; depth -= per_entry<V>(), ++to, from += per_entry<V>() * column)
+            *to = entry<V>(from, column, depth);
+    }
 }
 
 /// K's rows (columns of the result) -> panels of `tiling::width`; the last one as narrow as its vectors.
-template <class Scalar>
-HEADWISE_NOINLINE void pack(Scalar* panels, const Scalar* k, std::ptrdiff_t row, std::ptrdiff_t column,
+template <class Stored>
+HEADWISE_NOINLINE void pack(sum_of<Stored>* panels, const Stored* k, std::ptrdiff_t row, std::ptrdiff_t column,
                             std::ptrdiff_t columns, std::ptrdiff_t depth) {
-    using tiles = tiling<Scalar>;
-    for (std::ptrdiff_t m = 0; m < columns; m += tiles::lanes) {
-        const std::ptrdiff_t in_panel = m % tiles::width, first = m - in_panel;
-        const std::ptrdiff_t width = columns - first > tiles::lanes ? tiles::width : tiles::lanes;
-        const int rows = columns - m < tiles::lanes ? static_cast<int>(columns - m) : tiles::lanes;
-        Scalar* const lanes = panels + first * depth + in_panel;
-        if (column == 1) pack_lanes<typename tiles::vector>(lanes, width, k + m * row, row, rows, depth);
-        else gather_lanes<typename tiles::vector>(lanes, width, k + m * row, row, column, rows, depth);
+    using tiles = tiling<Stored>;
+    using V = typename tiles::vector;
+    for (std::ptrdiff_t m = 0; m < columns; m += tiles::width) {
+        const std::ptrdiff_t left = columns - m, count = left < tiles::width ? left : tiles::width;
+        pack_panel<V>(panels + m * entries<V>(depth), count > tiles::lanes ? tiles::width : tiles::lanes, k + m * row,
+                      row, column, count, depth);
     }
 }
 

@@ -41,17 +41,30 @@ private:
     std::ptrdiff_t bytes_ = 0, stride_ = 0, rows_ = 0, at_ = 0;
 };
 
+/// The runs of memory that hold a matrix: its rows or, where those lie side by side, its columns. None (rows = 0) where
+/// neither has a unit stride.
+struct runs {
+    std::ptrdiff_t rows, bytes, stride;
+    std::ptrdiff_t first;  // byte to fetch: of a run that may lie across two lines the last, whose line comes later
+    HEADWISE_INLINE runs(std::ptrdiff_t row, std::ptrdiff_t column, std::ptrdiff_t rows_, std::ptrdiff_t columns,
+                         std::ptrdiff_t scalar_bytes) noexcept
+        : rows(column == 1 ? rows_
+               : row == 1  ? columns
+                           : 0),
+          bytes((column == 1 ? columns : rows_) * scalar_bytes),
+          stride((column == 1 ? row : column) * scalar_bytes),
+          first(bytes <= 64 ? bytes - scalar_bytes : 0) {}
+};
+
 /// What the coming tiles will read: the next tile's rows of Q, the next block of K; and how much of it is fetched
-/// between two of the `tiles` tiles until then.
+/// between two of the `tiles` tiles until then. Null: nothing.
 struct fetch_ahead {
-    HEADWISE_INLINE void plan_q(const void* q, std::ptrdiff_t rows, std::ptrdiff_t row_bytes, std::ptrdiff_t stride,
-                                std::ptrdiff_t tiles) noexcept {
-        q_ = {q, q != nullptr ? rows : 0, row_bytes, stride};
+    HEADWISE_INLINE void plan_q(const void* q, const runs& of, std::ptrdiff_t tiles) noexcept {
+        q_ = {static_cast<const char*>(q) + of.first, q != nullptr ? of.rows : 0, of.bytes, of.stride};
         q_slice_ = q_.lines() / tiles + 1;
     }
-    HEADWISE_INLINE void plan_k(const void* k, std::ptrdiff_t rows, std::ptrdiff_t row_bytes, std::ptrdiff_t stride,
-                                std::ptrdiff_t tiles) noexcept {
-        k_ = {k, rows, row_bytes, stride};
+    HEADWISE_INLINE void plan_k(const void* k, const runs& of, std::ptrdiff_t tiles) noexcept {
+        k_ = {k, k != nullptr ? of.rows : 0, of.bytes, of.stride};
         k_slice_ = k_.lines() / tiles + 1;
     }
     HEADWISE_INLINE void fetch_slices() noexcept {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <headwise/attributes.hpp>
+#include <headwise/probe.hpp>
 
 #define HEADWISE_PRAGMA_TEXT(text) _Pragma(#text)
 #define HEADWISE_PRAGMA(text) HEADWISE_PRAGMA_TEXT(text)
@@ -15,11 +16,10 @@
 #define HEADWISE_QUIET_BEGIN
 #define HEADWISE_QUIET_END
 #elif defined(__GNUC__)
-#define HEADWISE_QUIET_BEGIN                                           \
-    _Pragma("GCC diagnostic push")                                     \
-    _Pragma("GCC diagnostic ignored \"-Wsign-conversion\"")            \
-    _Pragma("GCC diagnostic ignored \"-Wuninitialized\"")              \
-    _Pragma("GCC diagnostic ignored \"-Wmaybe-uninitialized\"")
+#define HEADWISE_QUIET_BEGIN                                                               \
+    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wsign-conversion\"") \
+        _Pragma("GCC diagnostic ignored \"-Wuninitialized\"")                              \
+            _Pragma("GCC diagnostic ignored \"-Wmaybe-uninitialized\"")
 #define HEADWISE_QUIET_END _Pragma("GCC diagnostic pop")
 #else
 #define HEADWISE_QUIET_BEGIN
@@ -31,6 +31,7 @@
     HEADWISE_PRAGMA(clang attribute push(__attribute__((target(features))), apply_to = function))
 #define HEADWISE_REGION_END _Pragma("clang attribute pop")
 #elif defined(__GNUC__)
-#define HEADWISE_REGION_BEGIN(features) HEADWISE_QUIET_BEGIN _Pragma("GCC push_options") HEADWISE_PRAGMA(GCC target(features))
+#define HEADWISE_REGION_BEGIN(features) \
+    HEADWISE_QUIET_BEGIN _Pragma("GCC push_options") HEADWISE_PRAGMA(GCC target(features))
 #define HEADWISE_REGION_END _Pragma("GCC pop_options") HEADWISE_QUIET_END
 #endif

@@ -3,6 +3,7 @@
 // Every output is one chain of multiply-adds, d ascending from zero, whatever the path, the tile, the thread or the
 // batch: results are bitwise the same on all of them, and on every target that has a fused multiply-add.
 //
+//   storage.inl   elements in memory <-> lanes
 //   pack.inl      K -> panels [d][width], so that lanes run along m
 //   tile.inl      rows x width outputs held in registers: broadcast q, multiply-add against a panel row
 //   few_rows.inl  up to `few` rows: K is read once, transposed in registers and used at once
@@ -15,23 +16,13 @@
 HEADWISE_TARGET_BEGIN
 namespace headwise::kernel::HEADWISE_TARGET {
 
-/// to[r * to_row + c * to_column] = from[r * from_row + c * from_column].
-template <class Scalar>
-HEADWISE_NOINLINE void copy(Scalar* to, std::ptrdiff_t to_row, std::ptrdiff_t to_column, const Scalar* from,
-                            std::ptrdiff_t from_row, std::ptrdiff_t from_column, std::ptrdiff_t rows,
-                            std::ptrdiff_t columns) {
-    for (std::ptrdiff_t r = 0; r < rows; ++r)
-        for (std::ptrdiff_t c = 0; c < columns; ++c)
-            to[r * to_row + c * to_column] = from[r * from_row + c * from_column];
-}
-
 /// One to four columns beyond the last whole vector of sixteen (one or two of eight): in a tile they would cost as much
 /// as all of its lanes. (64,3,49,49,32): 1.06 times as fast with q and k changing places for the 49th.
-template <class Scalar>
-HEADWISE_INLINE std::ptrdiff_t odd_columns(const scores_arguments<Scalar>& a) {
-    const std::ptrdiff_t odd = a.columns % tiling<Scalar>::lanes;
-    const bool worthwhile = odd <= tiling<Scalar>::most_odd && a.depth >= tiling<Scalar>::lanes;
-    return worthwhile && a.q.column() == 1 && a.k.column() == 1 ? odd : 0;
+template <class In, class Out>
+HEADWISE_INLINE std::ptrdiff_t odd_columns(const scores_arguments<In, Out>& a) {
+    const std::ptrdiff_t odd = a.columns % tiling<In>::lanes;
+    const bool worthwhile = odd <= tiling<In>::most_odd && a.depth >= tiling<In>::lanes;
+    return is_own_sum<In> && worthwhile && a.q.column() == 1 && a.k.column() == 1 ? odd : 0;
 }
 
 /// The last `odd` columns of one head, lanes running along l: the few rows are K's, what is transposed is Q.
@@ -46,11 +37,15 @@ HEADWISE_NOINLINE void swapped(const scores_arguments<Scalar>& a, const head_wal
     exchanged.k = a.q;
     exchanged.out = {results, strides};
     const std::ptrdiff_t first = a.columns - odd;
-    for (std::ptrdiff_t row = 0; row < a.rows; row += chunk) {
-        exchanged.columns = a.rows - row < chunk ? a.rows - row : chunk;
-        by_columns.by_rows[odd - 1](exchanged, head.k + first * a.k.row(), head.q + row * a.q.row(), results);
-        copy(head.out + row * a.out.row() + first * a.out.column(), a.out.column(), a.out.row(), results, chunk,
-             std::ptrdiff_t{1}, odd, exchanged.columns);
+    for (std::ptrdiff_t member = 0; member < a.members; ++member) {
+        const Scalar* const q = head.q + member * a.q_member;
+        Scalar* const out = head.out + member * a.out_member + first * a.out.column();
+        for (std::ptrdiff_t row = 0; row < a.rows; row += chunk) {
+            exchanged.columns = a.rows - row < chunk ? a.rows - row : chunk;
+            by_columns.by_rows[odd - 1](exchanged, head.k + first * a.k.row(), q + row * a.q.row(), results);
+            write_rows<typename tiles::vector>(out + row * a.out.row(), a.out.column(), a.out.row(), results, chunk,
+                                               odd, exchanged.columns);
+        }
     }
 }
 
@@ -69,131 +64,185 @@ struct row_split {
 struct layout {
     std::ptrdiff_t block_columns;  // packed at a time
     std::ptrdiff_t panels;         // packed K
-    std::ptrdiff_t q_rows = 0;     // a row tile of Q, gathered
+    std::ptrdiff_t q_tile = 0;     // a row tile of Q: rows `q_row` apart, or (0) a panel
+    std::ptrdiff_t q_row = 0;
     std::ptrdiff_t results = 0;    // the outputs of a row tile, before they are scattered
-    [[nodiscard]] std::ptrdiff_t size() const noexcept { return panels + q_rows + results; }
+    [[nodiscard]] std::ptrdiff_t size() const noexcept { return panels + q_tile + results; }
 };
 
-template <class Scalar>
-layout layout_of(const scores_arguments<Scalar>& a) {
-    using tiles = tiling<Scalar>;
-    std::ptrdiff_t block = packed_bytes / std::ptrdiff_t{sizeof(Scalar)} / a.depth;
+template <class In, class Out>
+layout layout_of(const scores_arguments<In, Out>& a) {
+    using tiles = tiling<In>;
+    using V = typename tiles::vector;
+    const std::ptrdiff_t depth = entries<V>(a.depth);
+    std::ptrdiff_t block = packed_bytes / std::ptrdiff_t{sizeof(sum_of<In>)} / depth;
     if (block > a.columns) block = a.columns + tiles::width - 1;
     block = block < tiles::width ? tiles::width : block / tiles::width * tiles::width;
-    layout space{block, block * a.depth};
+    layout space{block, block * depth};
     // Rows of Q that lie a multiple of 4096 bytes apart share one set of the L1 cache, which has fewer ways than a tile
     // has rows.
-    if (a.q.column() != 1 || a.q.row() * std::ptrdiff_t{sizeof(Scalar)} % 4096 == 0)
-        space.q_rows = (tiles::rows * a.depth + 15) / 16 * 16;
+    if (!is_own_sum<In> || a.q.column() != 1 || a.q.row() * std::ptrdiff_t{sizeof(In)} % 4096 == 0) {
+        space.q_row = a.q.column() != 1 ? 0 : whole_vectors<V>(a.depth);
+        if (space.q_row % (4096 / std::ptrdiff_t{sizeof(sum_of<In>)}) == 0 && a.q.column() == 1)
+            space.q_row += V::lanes;
+        space.q_tile = a.q.column() != 1 ? tiles::q_width * depth : tiles::rows * space.q_row;
+    }
     if (a.out.column() != 1) space.results = tiles::rows * block;
     return space;
 }
 
-template <class Scalar>
-std::ptrdiff_t workspace_size(const scores_arguments<Scalar>& a) {
-    return layout_of(a).size();
+template <class In, class Out>
+std::ptrdiff_t workspace_size(const scores_arguments<In, Out>& a) {
+    return are_few(a) ? gathered_layout_of(a).size() : layout_of(a).size();
 }
 
-/// One head's q against `columns` rows of its k; and what will be read next.
-template <class Scalar>
+/// One head's q, of the group's first member, against `columns` rows of its k; and what will be read next.
+template <class In, class Out>
 struct column_block {
-    const Scalar *q, *k;
-    Scalar* out;
+    const In *q, *k;
+    Out* out;
     std::ptrdiff_t columns;
-    const Scalar *next_q, *next_k;  // null where there is nothing to fetch
+    const In *next_q, *next_k;  // null where there is nothing to fetch
 };
 
-template <class Scalar>
-HEADWISE_INLINE void compute_block(const scores_arguments<Scalar>& a, const layout& space, const row_split& split,
-                                   const column_block<Scalar>& block, Scalar* workspace) {
-    using tiles = tiling<Scalar>;
-    static constexpr tile_table<typename tiles::vector, tiles::vectors, tiles::rows> wide_tiles;
-    static constexpr tile_table<typename tiles::vector, 1, tiles::rows> narrow_tiles;
-    constexpr std::ptrdiff_t bytes = sizeof(Scalar);
-    Scalar* const panels = workspace;
-    Scalar* const q_rows = panels + space.panels;
-    Scalar* const results = q_rows + space.q_rows;
-    pack(panels, block.k, a.k.row(), a.k.column(), block.columns, a.depth);
+/// How the columns of a block become panels: whole ones, of which the last may have a partial vector; then, for at most
+/// one vector more, a narrow one.
+template <class In>
+struct panel_split {
+    using tiles = tiling<In>;
+    std::ptrdiff_t wide;
+    bool has_narrow;
+    int last_lanes, last_wide_lanes;
 
-    // Whole panels, of which the last may have a partial vector; then, for at most one vector more, a narrow one.
-    const std::ptrdiff_t rest = block.columns % tiles::width, tail = block.columns % tiles::lanes;
-    const bool has_narrow = rest != 0 && rest <= tiles::lanes;
-    const std::ptrdiff_t wide_count = (block.columns + tiles::width - 1) / tiles::width - (has_narrow ? 1 : 0);
-    const bool gather = space.q_rows != 0, scatter = space.results != 0;
-    const int last_lanes = tail != 0 ? static_cast<int>(tail) : tiles::lanes;
+    HEADWISE_INLINE explicit panel_split(std::ptrdiff_t columns) {
+        const std::ptrdiff_t rest = columns % tiles::width, tail = columns % tiles::lanes;
+        has_narrow = rest != 0 && rest <= tiles::lanes;
+        wide = (columns + tiles::width - 1) / tiles::width - (has_narrow ? 1 : 0);
+        last_lanes = tail != 0 ? static_cast<int>(tail) : tiles::lanes;
+        last_wide_lanes = has_narrow ? tiles::lanes : last_lanes;
+    }
+    [[nodiscard]] HEADWISE_INLINE std::ptrdiff_t tiles_across() const { return wide + (has_narrow ? 1 : 0); }
+};
 
+/// Results of a row of tiles, to where each belongs.
+template <class Out>
+HEADWISE_NOINLINE void scatter_rows(Out* out, const operand<Out>& strides, const Out* results, std::ptrdiff_t row,
+                                    std::ptrdiff_t rows, std::ptrdiff_t columns) {
+    for (std::ptrdiff_t r = 0; r < rows; ++r)
+        for (std::ptrdiff_t m = 0; m < columns; ++m)
+            out[r * strides.row() + m * strides.column()] = results[r * row + m];
+}
+
+/// One row of tiles.
+template <class In, class Out>
+HEADWISE_INLINE void compute_row(const tile_row<sum_of<In>, Out>& row, const panel_split<In>& across,
+                                 std::ptrdiff_t rows) {
+    using tiles = tiling<In>;
+    static constexpr tile_table<typename tiles::vector, tiles::vectors, tiles::rows, Out> wide_tiles;
+    static constexpr tile_table<typename tiles::vector, 1, tiles::rows, Out> narrow_tiles;
+    wide_tiles.by_rows[rows - 1](row);
+    if (!across.has_narrow) return;
+    tile_row<sum_of<In>, Out> narrow = row;
+    narrow.panels += across.wide * tiles::width * row.depth;
+    narrow.out += across.wide * tiles::width;
+    narrow.count = 1;
+    narrow.last_lanes = across.last_lanes;
+    narrow_tiles.by_rows[rows - 1](narrow);
+}
+
+template <class In, class Out>
+HEADWISE_INLINE void compute_block(const scores_arguments<In, Out>& a, const layout& space, const row_split& split,
+                                   const column_block<In, Out>& block, sum_of<In>* workspace) {
+    using tiles = tiling<In>;
+    using V = typename tiles::vector;
+    constexpr std::ptrdiff_t bytes = sizeof(In);
+    sum_of<In>* const q_tile = workspace + space.panels;
+    Out* const results = reinterpret_cast<Out*>(q_tile + space.q_tile);
+    {
+        HEADWISE_PROBE("pack k");
+        pack(workspace, block.k, a.k.row(), a.k.column(), block.columns, a.depth);
+    }
+    HEADWISE_PROBE("tiles");
+    const panel_split<In> across(block.columns);
+    const bool gather = space.q_tile != 0, scatter = space.results != 0;
+    const bool as_panel = gather && space.q_row == 0;
     fetch_ahead ahead;
-    const std::ptrdiff_t tile_count = wide_count + (has_narrow ? 1 : 0);
-    if (block.next_q != nullptr)
-        ahead.plan_k(block.next_k, block.columns, a.depth * bytes, a.k.row() * bytes, split.tiles * tile_count);
-    tile_row<Scalar> row{block.q,
-                         panels,
-                         block.out,
-                         gather ? a.depth : a.q.row(),
-                         scatter ? space.block_columns : a.out.row(),
-                         a.depth,
-                         wide_count,
-                         a.scale,
-                         has_narrow ? tiles::lanes : last_lanes,
-                         a.stream && !scatter,
-                         a.prefetch ? &ahead : nullptr};
-    const Scalar* q = block.q;
-    Scalar* out = block.out;
-    for (std::ptrdiff_t t = 0; t < split.tiles; ++t) {
-        const std::ptrdiff_t rows = split.height(t);
-        if (a.prefetch)
-            ahead.plan_q(t + 1 < split.tiles ? q + rows * a.q.row() : block.next_q, rows, a.depth * bytes,
-                         a.q.row() * bytes, tile_count);
-        if (gather) copy(q_rows, a.depth, std::ptrdiff_t{1}, q, a.q.row(), a.q.column(), rows, a.depth);
-        row.q = gather ? q_rows : q;
-        row.out = scatter ? results : out;
-        wide_tiles.by_rows[rows - 1](row);
-        if (has_narrow) {
-            tile_row<Scalar> narrow = row;
-            narrow.panels += wide_count * tiles::width * a.depth;
-            narrow.out += wide_count * tiles::width;
-            narrow.count = 1;
-            narrow.last_lanes = last_lanes;
-            narrow_tiles.by_rows[rows - 1](narrow);
+    if (a.prefetch)
+        ahead.plan_k(block.next_k, {a.k.row(), a.k.column(), block.columns, a.depth, bytes},
+                     a.members * split.tiles * across.tiles_across());
+    tile_row<sum_of<In>, Out> row{q_tile,
+                             workspace,
+                             results,
+                             as_panel ? 1 : gather ? space.q_row : a.q.row(),
+                             scatter ? space.block_columns : a.out.row(),
+                             entries<V>(a.depth),
+                             across.wide,
+                             a.scale,
+                             across.last_wide_lanes,
+                             a.stream && !scatter,
+                             a.prefetch ? &ahead : nullptr,
+                             as_panel ? tiles::q_width : 1};
+    for (std::ptrdiff_t member = 0; member < a.members; ++member) {
+        const In* q = block.q + member * a.q_member;
+        Out* out = block.out + member * a.out_member;
+        const In* const next_member = member + 1 < a.members ? q + a.q_member : block.next_q;
+        for (std::ptrdiff_t t = 0; t < split.tiles; ++t) {
+            const std::ptrdiff_t rows = split.height(t);
+            if (a.prefetch)
+                ahead.plan_q(t + 1 < split.tiles ? q + rows * a.q.row() : next_member,
+                             {a.q.row(), a.q.column(), rows, a.depth, bytes}, across.tiles_across());
+            if (as_panel) pack_panel<V>(q_tile, tiles::q_width, q, a.q.row(), a.q.column(), rows, a.depth);
+            else if (gather)
+                for (std::ptrdiff_t r = 0; r < rows; ++r)
+                    gather_row<V>(q_tile + r * space.q_row, q + r * a.q.row(), std::ptrdiff_t{1}, a.depth);
+            if constexpr (is_own_sum<In>) row.q = gather ? q_tile : q;
+            row.out = scatter ? results : out;
+            compute_row<In, Out>(row, across, rows);
+            if (scatter) scatter_rows(out, a.out, results, space.block_columns, rows, block.columns);
+            q += rows * a.q.row();
+            out += rows * a.out.row();
         }
-        if (scatter)
-            copy(out, a.out.row(), a.out.column(), results, space.block_columns, std::ptrdiff_t{1}, rows,
-                 block.columns);
-        q += rows * a.q.row();
-        out += rows * a.out.row();
     }
 }
 
-template <class Scalar>
-void packed(const scores_arguments<Scalar>& a, head_range range, Scalar* workspace) {
+template <class In, class Out>
+void packed(const scores_arguments<In, Out>& a, head_range range, sum_of<In>* workspace) {
+    if (are_few(a)) return few_gathered(a, range, workspace);
     const layout space = layout_of(a);
-    const row_split split(a.rows, tiling<Scalar>::rows);
+    const row_split split(a.rows, tiling<In>::rows);
     const std::ptrdiff_t odd = odd_columns(a), even = a.columns - odd;
-    for (head_walk<Scalar> head(a, range); head.more(); head.next()) {
+    for (head_walk<In, Out> head(a, range); head.more(); head.next()) {
         for (std::ptrdiff_t first = 0; first < even; first += space.block_columns) {
             const std::ptrdiff_t left = even - first;
-            column_block<Scalar> block{head.q, head.k + first * a.k.row(), head.out + first * a.out.column(),
-                                       left < space.block_columns ? left : space.block_columns, nullptr, nullptr};
+            column_block<In, Out> block{head.q, head.k + first * a.k.row(), head.out + first * a.out.column(),
+                                        left < space.block_columns ? left : space.block_columns, nullptr, nullptr};
             if (a.prefetch && left > space.block_columns) {
                 block.next_q = head.q;
                 block.next_k = block.k + block.columns * a.k.row();
             } else if (a.prefetch) {
-                head_walk<Scalar> after = head;
+                head_walk<In, Out> after = head;
                 after.next();
                 if (after.more()) block.next_q = after.q, block.next_k = after.k;
             }
             compute_block(a, space, split, block, workspace);
         }
-        if constexpr (tiling<Scalar>::most_odd > 0) {
+        if constexpr (is_own_sum<In> && tiling<In>::most_odd > 0) {
             if (odd != 0) swapped(a, head, odd);
         }
     }
-    if (a.stream) tiling<Scalar>::vector::fence();
+    if (a.stream) tiling<In>::vector::fence();
 }
 
-template <class Scalar>
-inline constexpr scores_kernel<Scalar> scores_entry{few<Scalar>, packed<Scalar>, workspace_size<Scalar>,
-                                                    tiling<Scalar>::few, tiling<Scalar>::rows};
+/// Null where a call cannot go without a workspace.
+template <class In, class Out>
+constexpr auto few_or_null() {
+    if constexpr (is_own_sum<In>) return few<In>;
+    else return nullptr;
+}
+
+template <class In, class Out = In>
+inline constexpr scores_kernel<In, Out> scores_entry{few_or_null<In, Out>(), packed<In, Out>, workspace_size<In, Out>,
+                                                     tiling<In>::few, tiling<In>::rows};
 
 }  // namespace headwise::kernel::HEADWISE_TARGET
 HEADWISE_TARGET_END

@@ -12,9 +12,10 @@ HEADWISE_INLINE void next_row(Scalar*& row, std::ptrdiff_t step) {
 }
 
 /// Results leave the registers, of the last vector of each row only `last_lanes`.
-template <class V, int Rows, int Vectors>
-HEADWISE_INLINE void write_tile(typename V::vec (&sum)[Rows][Vectors], typename V::scalar* out, std::ptrdiff_t out_row,
+template <class V, int Rows, int Vectors, class Out>
+HEADWISE_INLINE void write_tile(typename V::vec (&sum)[Rows][Vectors], Out* out, std::ptrdiff_t out_row,
                                 const typename V::scalar& factor, int last_lanes, bool stream) {
+    using elements = memory<V, Out>;
     if (factor != 1) {
         const auto scale = V::broadcast(&factor);
         HEADWISE_UNROLL
@@ -27,44 +28,44 @@ HEADWISE_INLINE void write_tile(typename V::vec (&sum)[Rows][Vectors], typename 
         HEADWISE_UNROLL
         for (int r = 0; r < Rows; ++r) {
             HEADWISE_UNROLL
-            for (int i = 0; i + 1 < Vectors; ++i) V::store(out + i * V::lanes, sum[r][i]);
-            V::store_first(out + (Vectors - 1) * V::lanes, sum[r][Vectors - 1], last_lanes);
+            for (int i = 0; i + 1 < Vectors; ++i) elements::store(out + i * V::lanes, sum[r][i]);
+            elements::store_first(out + (Vectors - 1) * V::lanes, sum[r][Vectors - 1], last_lanes);
             next_row(out, out_row);
         }
     } else if (stream) {
         HEADWISE_UNROLL
         for (int r = 0; r < Rows; ++r) {
-            HEADWISE_UNROLL
-            for (int i = 0; i < Vectors; ++i) V::stream(out + i * V::lanes, sum[r][i]);
+            elements::stream(out, sum[r]);
             next_row(out, out_row);
         }
     } else {
         HEADWISE_UNROLL
         for (int r = 0; r < Rows; ++r) {
             HEADWISE_UNROLL
-            for (int i = 0; i < Vectors; ++i) V::store(out + i * V::lanes, sum[r][i]);
+            for (int i = 0; i < Vectors; ++i) elements::store(out + i * V::lanes, sum[r][i]);
             next_row(out, out_row);
         }
     }
 }
 
 /// A row of tiles: some rows of q against `count` panels, side by side in the result.
-template <class Scalar>
+template <class Scalar, class Out = Scalar>
 struct tile_row {
-    const Scalar* q;  // unit stride along d
+    const Scalar* q;
     const Scalar* panels;
-    Scalar* out;
+    Out* out;
     std::ptrdiff_t q_row, out_row, depth, count;
     Scalar scale;
     int last_lanes;  // valid lanes in the last vector of the last panel
     bool stream;
-    fetch_ahead* ahead;  // what to fetch between two tiles; null for nothing
+    fetch_ahead* ahead;         // what to fetch between two tiles; null for nothing
+    std::ptrdiff_t q_step = 1;  // between neighbours of q along d
 };
 
 /// Rows x (Vectors * lanes) outputs a panel. The loop over d is where the time goes: Vectors loads, Rows broadcasts and
 /// Rows * Vectors multiply-adds a step, no spills (tests/assembly looks).
-template <class V, int Rows, int Vectors>
-HEADWISE_NOINLINE void tile(const tile_row<typename V::scalar>& row) {
+template <class V, int Rows, int Vectors, class Out = typename V::scalar>
+HEADWISE_NOINLINE void tile(const tile_row<typename V::scalar, Out>& row) {
     const auto* panel = row.panels;
     auto* out = row.out;
     for (std::ptrdiff_t left = row.count; left > 0; --left, out += Vectors * V::lanes) {
@@ -77,7 +78,7 @@ HEADWISE_NOINLINE void tile(const tile_row<typename V::scalar>& row) {
         }
         const auto* q = row.q;
         HEADWISE_KEEP_ROLLED
-        for (std::ptrdiff_t d = row.depth; d > 0; --d, ++q, panel += Vectors * V::lanes) {
+        for (std::ptrdiff_t d = row.depth; d > 0; --d, q += row.q_step, panel += Vectors * V::lanes) {
             typename V::vec key[Vectors];
             HEADWISE_UNROLL
             for (int i = 0; i < Vectors; ++i) key[i] = V::load(panel + i * V::lanes);
@@ -96,14 +97,14 @@ HEADWISE_NOINLINE void tile(const tile_row<typename V::scalar>& row) {
 }
 
 /// tile<V, 1>, tile<V, 2>, ... up to the most rows that the registers hold.
-template <class V, int Vectors, int MostRows>
+template <class V, int Vectors, int MostRows, class Out = typename V::scalar>
 struct tile_table {
-    void (*by_rows[MostRows])(const tile_row<typename V::scalar>&);
+    void (*by_rows[MostRows])(const tile_row<typename V::scalar, Out>&);
 
     constexpr tile_table() : by_rows{} { fill<MostRows>(); }
     template <int Rows>
     constexpr void fill() {
-        by_rows[Rows - 1] = tile<V, Rows, Vectors>;
+        by_rows[Rows - 1] = tile<V, Rows, Vectors, Out>;
         if constexpr (Rows > 1) fill<Rows - 1>();
     }
 };

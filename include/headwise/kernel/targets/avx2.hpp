@@ -1,4 +1,4 @@
-// AVX2 with FMA (Haswell, Zen and newer).
+// AVX2 with FMA and F16C (Haswell, Zen and newer).
 #pragma once
 
 #include <immintrin.h>
@@ -8,7 +8,8 @@
 #include <headwise/kernel/region.hpp>
 
 #define HEADWISE_TARGET avx2
-#define HEADWISE_TARGET_BEGIN HEADWISE_REGION_BEGIN("avx2,fma")
+#define HEADWISE_AVX2_FEATURES "avx2,fma"  // stays defined, for attention_kernels.hpp
+#define HEADWISE_TARGET_BEGIN HEADWISE_REGION_BEGIN(HEADWISE_AVX2_FEATURES)
 #define HEADWISE_TARGET_END HEADWISE_REGION_END
 
 #include <headwise/kernel/targets/x86_short.inl>
@@ -36,6 +37,8 @@ struct registers_of<double> {
 
 }  // namespace headwise::kernel::avx2
 
+#include <headwise/kernel/storage.inl>
+#include <headwise/kernel/targets/avx2_storage.inl>
 #include <headwise/kernel/scores.inl>
 
 #undef HEADWISE_TARGET

@@ -8,7 +8,8 @@
 #include <headwise/kernel/region.hpp>
 
 #define HEADWISE_TARGET avx512
-#define HEADWISE_TARGET_BEGIN HEADWISE_REGION_BEGIN("avx512f,avx512cd,avx512bw,avx512dq,avx512vl,avx2,fma")
+#define HEADWISE_AVX512_FEATURES "avx512f,avx512cd,avx512bw,avx512dq,avx512vl,avx2,fma"  // stays defined, too
+#define HEADWISE_TARGET_BEGIN HEADWISE_REGION_BEGIN(HEADWISE_AVX512_FEATURES)
 #define HEADWISE_TARGET_END HEADWISE_REGION_END
 
 #include <headwise/kernel/targets/x86_short.inl>
@@ -33,6 +34,38 @@ struct f32x16 {
     static HEADWISE_INLINE void fence() { _mm_sfence(); }
     static HEADWISE_INLINE vec mul(vec a, vec b) { return _mm512_mul_ps(a, b); }
     static HEADWISE_INLINE vec madd(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }
+
+    // For softmax.
+    static constexpr bool has_scale = true;
+    static HEADWISE_INLINE vec add(vec a, vec b) { return _mm512_add_ps(a, b); }
+    static HEADWISE_INLINE vec sub(vec a, vec b) { return _mm512_sub_ps(a, b); }
+    static HEADWISE_INLINE vec div(vec a, vec b) { return _mm512_div_ps(a, b); }
+    static HEADWISE_INLINE vec max(vec a, vec b) { return _mm512_max_ps(a, b); }  // b where one is NaN
+    static HEADWISE_INLINE vec hidden(vec a) {
+        asm("" : "+v"(a));
+        return a;
+    }
+    static HEADWISE_INLINE vec round(vec a) { return _mm512_roundscale_ps(a, 0x08); }
+    static HEADWISE_INLINE vec scale(vec a, vec n) { return _mm512_scalef_ps(a, n); }  // 2^n a
+    static HEADWISE_INLINE vec magnitude(vec a) { return _mm512_abs_ps(a); }
+    static HEADWISE_INLINE vec with_sign_of(vec a, vec sign) {
+        const vec bit = _mm512_set1_ps(-0.0f);
+        return _mm512_or_ps(_mm512_andnot_ps(bit, a), _mm512_and_ps(bit, sign));
+    }
+    static HEADWISE_INLINE vec where(const bool* visible, vec a, vec other) {
+        const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(visible));
+        return _mm512_mask_blend_ps((_mm_test_epi8_mask(bytes, bytes)), other, a);
+    }
+    static HEADWISE_INLINE float sum(vec a) { return _mm512_reduce_add_ps(a); }
+    /// out = the sums of a, b, c and d.
+    static HEADWISE_INLINE void four_sums(float* out, vec a, vec b, vec c, vec d) {
+        const vec ab = add(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+        const vec cd = add(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+        const vec all = add(pair_low(ab, cd), pair_high(ab, cd));
+        const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps(all, 1));
+        _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1)));
+    }
+    static HEADWISE_INLINE float largest(vec a) { return _mm512_reduce_max_ps(a); }
 
     /// Rows become columns: pairs, then quadruples within 128 bits, then 128-bit quarters.
     static HEADWISE_INLINE void transpose(vec (&r)[16]) {
@@ -91,6 +124,36 @@ struct f64x8 {
     static HEADWISE_INLINE void fence() { _mm_sfence(); }
     static HEADWISE_INLINE vec mul(vec a, vec b) { return _mm512_mul_pd(a, b); }
     static HEADWISE_INLINE vec madd(vec a, vec b, vec c) { return _mm512_fmadd_pd(a, b, c); }
+
+    // For softmax.
+    static constexpr bool has_scale = true;
+    static HEADWISE_INLINE vec add(vec a, vec b) { return _mm512_add_pd(a, b); }
+    static HEADWISE_INLINE vec sub(vec a, vec b) { return _mm512_sub_pd(a, b); }
+    static HEADWISE_INLINE vec div(vec a, vec b) { return _mm512_div_pd(a, b); }
+    static HEADWISE_INLINE vec max(vec a, vec b) { return _mm512_max_pd(a, b); }  // b where one is NaN
+    static HEADWISE_INLINE vec hidden(vec a) {
+        asm("" : "+v"(a));
+        return a;
+    }
+    static HEADWISE_INLINE vec round(vec a) { return _mm512_roundscale_pd(a, 0x08); }
+    static HEADWISE_INLINE vec scale(vec a, vec n) { return _mm512_scalef_pd(a, n); }  // 2^n a
+    static HEADWISE_INLINE vec magnitude(vec a) { return _mm512_abs_pd(a); }
+    static HEADWISE_INLINE vec with_sign_of(vec a, vec sign) {
+        const vec bit = _mm512_set1_pd(-0.0);
+        return _mm512_or_pd(_mm512_andnot_pd(bit, a), _mm512_and_pd(bit, sign));
+    }
+    static HEADWISE_INLINE vec where(const bool* visible, vec a, vec other) {
+        const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(visible));
+        return _mm512_mask_blend_pd(static_cast<__mmask8>(_mm_test_epi8_mask(bytes, bytes)), other, a);
+    }
+    static HEADWISE_INLINE double sum(vec a) { return _mm512_reduce_add_pd(a); }
+    static HEADWISE_INLINE void four_sums(double* out, vec a, vec b, vec c, vec d) {
+        const vec ab = add(_mm512_unpacklo_pd(a, b), _mm512_unpackhi_pd(a, b));
+        const vec cd = add(_mm512_unpacklo_pd(c, d), _mm512_unpackhi_pd(c, d));
+        f64x4::add_halves(out, _mm256_add_pd(_mm512_castpd512_pd256(ab), _mm512_extractf64x4_pd(ab, 1)),
+                          _mm256_add_pd(_mm512_castpd512_pd256(cd), _mm512_extractf64x4_pd(cd, 1)));
+    }
+    static HEADWISE_INLINE double largest(vec a) { return _mm512_reduce_max_pd(a); }
 
     static HEADWISE_INLINE void transpose(vec (&r)[8]) {
         vec t[8];
@@ -152,6 +215,8 @@ struct registers_of<double> {
 }  // namespace headwise::kernel::avx512
 HEADWISE_TARGET_END
 
+#include <headwise/kernel/storage.inl>
+#include <headwise/kernel/targets/avx512_storage.inl>
 #include <headwise/kernel/scores.inl>
 
 #undef HEADWISE_TARGET

@@ -3,6 +3,11 @@
 // flags.
 #pragma once
 
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
 #include <headwise/kernel/arguments.hpp>
 #include <headwise/kernel/prefetch.hpp>
 #include <headwise/kernel/region.hpp>
@@ -45,6 +50,35 @@ struct bytes16 {
 #endif
         return product + c;
     }
+
+    // For softmax.
+    using integer = std::conditional_t<sizeof(Scalar) == 4, std::uint32_t, std::uint64_t>;
+    typedef integer bits __attribute__((vector_size(16)));
+
+    static HEADWISE_INLINE vec add(vec a, vec b) { return a + b; }
+    static HEADWISE_INLINE vec sub(vec a, vec b) { return a - b; }
+    static HEADWISE_INLINE vec div(vec a, vec b) { return a / b; }
+    static HEADWISE_INLINE vec max(vec a, vec b) { return a > b ? a : b; }  // b where one is NaN
+    static HEADWISE_INLINE vec hidden(vec a) {
+#if defined(__SSE2__)
+        asm("" : "+x"(a));
+#elif defined(__aarch64__)
+        asm("" : "+w"(a));
+#else
+        asm("" : "+m"(a));  // and rounds what an x87 register may hold
+#endif
+        return a;
+    }
+    static HEADWISE_INLINE vec shift_to_exponent(vec a) {
+        return reinterpret_cast<vec>(reinterpret_cast<bits>(a) << (sizeof(Scalar) == 4 ? 23 : 52));
+    }
+    static HEADWISE_INLINE vec magnitude(vec a) {
+        return reinterpret_cast<vec>(reinterpret_cast<bits>(a) & ~sign_bits());
+    }
+    static HEADWISE_INLINE vec with_sign_of(vec a, vec sign) {
+        return reinterpret_cast<vec>((reinterpret_cast<bits>(a) & ~sign_bits()) |
+                                     (reinterpret_cast<bits>(sign) & sign_bits()));
+    }
 #else
     struct vec {
         Scalar lane[lanes];
@@ -74,6 +108,43 @@ struct bytes16 {
         for (int i = 0; i < lanes; ++i) c[i] += a[i] * b[i];
         return c;
     }
+
+    // For softmax.
+    static vec add(vec a, vec b) {
+        for (int i = 0; i < lanes; ++i) a[i] += b[i];
+        return a;
+    }
+    static vec sub(vec a, vec b) {
+        for (int i = 0; i < lanes; ++i) a[i] -= b[i];
+        return a;
+    }
+    static vec div(vec a, vec b) {
+        for (int i = 0; i < lanes; ++i) a[i] /= b[i];
+        return a;
+    }
+    static vec max(vec a, vec b) {  // b where one is NaN
+        for (int i = 0; i < lanes; ++i) a[i] = a[i] > b[i] ? a[i] : b[i];
+        return a;
+    }
+    static vec hidden(vec a) {
+        volatile vec seen = a;
+        for (int i = 0; i < lanes; ++i) a[i] = const_cast<const volatile Scalar&>(seen.lane[i]);
+        return a;
+    }
+    static vec shift_to_exponent(vec a) {
+        using bits = std::conditional_t<sizeof(Scalar) == 4, std::uint32_t, std::uint64_t>;
+        for (int i = 0; i < lanes; ++i)
+            a[i] = std::bit_cast<Scalar>(std::bit_cast<bits>(a[i]) << (sizeof(Scalar) == 4 ? 23 : 52));
+        return a;
+    }
+    static vec magnitude(vec a) {
+        for (int i = 0; i < lanes; ++i) a[i] = std::abs(a[i]);
+        return a;
+    }
+    static vec with_sign_of(vec a, vec sign) {
+        for (int i = 0; i < lanes; ++i) a[i] = std::copysign(a[i], sign[i]);
+        return a;
+    }
 #endif
     static HEADWISE_INLINE vec load_first(const Scalar* p, int n) {
         vec v = zero();
@@ -89,6 +160,34 @@ struct bytes16 {
     }
     static HEADWISE_INLINE void stream(Scalar* p, vec v) { store(p, v); }
     static HEADWISE_INLINE void fence() {}
+
+    // For softmax.
+    static constexpr bool has_scale = false;
+    static HEADWISE_INLINE vec where(const bool* visible, vec a, vec other) {
+        HEADWISE_UNROLL
+        for (int i = 0; i < lanes; ++i)
+            if (!visible[i]) a[i] = other[i];
+        return a;
+    }
+    static HEADWISE_INLINE Scalar sum(vec a) {
+        Scalar all = a[0];
+        HEADWISE_UNROLL
+        for (int i = 1; i < lanes; ++i) all += a[i];
+        return all;
+    }
+    /// out = the sums of a, b, c and d.
+    static HEADWISE_INLINE void four_sums(Scalar* out, vec a, vec b, vec c, vec d) {
+        out[0] = sum(a);
+        out[1] = sum(b);
+        out[2] = sum(c);
+        out[3] = sum(d);
+    }
+    static HEADWISE_INLINE Scalar largest(vec a) {
+        Scalar most = a[0];
+        HEADWISE_UNROLL
+        for (int i = 1; i < lanes; ++i) most = a[i] > most ? a[i] : most;
+        return most;
+    }
 
     static HEADWISE_INLINE void transpose(vec (&r)[lanes]) {
 #if HEADWISE_HAVE_SHUFFLE
@@ -113,6 +212,11 @@ struct bytes16 {
         HEADWISE_UNROLL
         for (int i = 0; i < lanes; ++i) r[i] = t[i];
     }
+
+#if defined(__GNUC__) || defined(__clang__)
+private:
+    static HEADWISE_INLINE bits sign_bits() { return bits{} + (integer{1} << (8 * sizeof(Scalar) - 1)); }
+#endif
 };
 
 template <class Scalar>
@@ -127,6 +231,8 @@ struct registers_of {
 }  // namespace headwise::kernel::baseline
 HEADWISE_TARGET_END
 
+#include <headwise/kernel/storage.inl>
+#include <headwise/kernel/targets/baseline_storage.inl>
 #include <headwise/kernel/scores.inl>
 
 #undef HEADWISE_TARGET

@@ -43,6 +43,36 @@ struct f32x4 {
     static HEADWISE_INLINE vec mul(vec a, vec b) { return vmulq_f32(a, b); }
     static HEADWISE_INLINE vec madd(vec a, vec b, vec c) { return vfmaq_f32(c, a, b); }
 
+    // For softmax.
+    static constexpr bool has_scale = false;
+    static HEADWISE_INLINE vec add(vec a, vec b) { return vaddq_f32(a, b); }
+    static HEADWISE_INLINE vec sub(vec a, vec b) { return vsubq_f32(a, b); }
+    static HEADWISE_INLINE vec div(vec a, vec b) { return vdivq_f32(a, b); }
+    static HEADWISE_INLINE vec max(vec a, vec b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }  // b where one is NaN
+    static HEADWISE_INLINE vec hidden(vec a) {
+        asm("" : "+w"(a));
+        return a;
+    }
+    static HEADWISE_INLINE vec shift_to_exponent(vec a) {
+        return vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(a), 23));
+    }
+    static HEADWISE_INLINE vec magnitude(vec a) { return vabsq_f32(a); }
+    static HEADWISE_INLINE vec with_sign_of(vec a, vec sign) {
+        return vbslq_f32(vreinterpretq_u32_f32(vdupq_n_f32(-0.0f)), sign, a);
+    }
+    static HEADWISE_INLINE vec where(const bool* visible, vec a, vec other) {
+        HEADWISE_UNROLL
+        for (int i = 0; i < lanes; ++i)
+            if (!visible[i]) a[i] = other[i];
+        return a;
+    }
+    static HEADWISE_INLINE float sum(vec a) { return vaddvq_f32(a); }
+    /// out = the sums of a, b, c and d.
+    static HEADWISE_INLINE void four_sums(float* out, vec a, vec b, vec c, vec d) {
+        vst1q_f32(out, vpaddq_f32(vpaddq_f32(a, b), vpaddq_f32(c, d)));
+    }
+    static HEADWISE_INLINE float largest(vec a) { return vmaxvq_f32(a); }
+
     static HEADWISE_INLINE void transpose(vec (&r)[4]) {
         const auto even = pair(vtrn1q_f32(r[0], r[1])), odd = pair(vtrn2q_f32(r[0], r[1]));
         const auto even2 = pair(vtrn1q_f32(r[2], r[3])), odd2 = pair(vtrn2q_f32(r[2], r[3]));
@@ -81,6 +111,37 @@ struct f64x2 {
     static HEADWISE_INLINE vec mul(vec a, vec b) { return vmulq_f64(a, b); }
     static HEADWISE_INLINE vec madd(vec a, vec b, vec c) { return vfmaq_f64(c, a, b); }
 
+    // For softmax.
+    static constexpr bool has_scale = false;
+    static HEADWISE_INLINE vec add(vec a, vec b) { return vaddq_f64(a, b); }
+    static HEADWISE_INLINE vec sub(vec a, vec b) { return vsubq_f64(a, b); }
+    static HEADWISE_INLINE vec div(vec a, vec b) { return vdivq_f64(a, b); }
+    static HEADWISE_INLINE vec max(vec a, vec b) { return vbslq_f64(vcgtq_f64(a, b), a, b); }  // b where one is NaN
+    static HEADWISE_INLINE vec hidden(vec a) {
+        asm("" : "+w"(a));
+        return a;
+    }
+    static HEADWISE_INLINE vec shift_to_exponent(vec a) {
+        return vreinterpretq_f64_u64(vshlq_n_u64(vreinterpretq_u64_f64(a), 52));
+    }
+    static HEADWISE_INLINE vec magnitude(vec a) { return vabsq_f64(a); }
+    static HEADWISE_INLINE vec with_sign_of(vec a, vec sign) {
+        return vbslq_f64(vreinterpretq_u64_f64(vdupq_n_f64(-0.0)), sign, a);
+    }
+    static HEADWISE_INLINE vec where(const bool* visible, vec a, vec other) {
+        HEADWISE_UNROLL
+        for (int i = 0; i < lanes; ++i)
+            if (!visible[i]) a[i] = other[i];
+        return a;
+    }
+    static HEADWISE_INLINE double sum(vec a) { return vaddvq_f64(a); }
+    /// out = the sums of a, b, c and d.
+    static HEADWISE_INLINE void four_sums(double* out, vec a, vec b, vec c, vec d) {
+        vst1q_f64(out, vpaddq_f64(a, b));
+        vst1q_f64(out + 2, vpaddq_f64(c, d));
+    }
+    static HEADWISE_INLINE double largest(vec a) { return vmaxvq_f64(a); }
+
     static HEADWISE_INLINE void transpose(vec (&r)[2]) {
         const vec low = vtrn1q_f64(r[0], r[1]), high = vtrn2q_f64(r[0], r[1]);
         r[0] = low;
@@ -110,6 +171,8 @@ struct registers_of<double> {
 }  // namespace headwise::kernel::neon
 HEADWISE_TARGET_END
 
+#include <headwise/kernel/storage.inl>
+#include <headwise/kernel/targets/neon_storage.inl>
 #include <headwise/kernel/scores.inl>
 
 #undef HEADWISE_TARGET

@@ -38,6 +38,45 @@ struct f32x8 {
     static HEADWISE_INLINE vec mul(vec a, vec b) { return _mm256_mul_ps(a, b); }
     static HEADWISE_INLINE vec madd(vec a, vec b, vec c) { return _mm256_fmadd_ps(a, b, c); }
 
+    // For softmax.
+    static constexpr bool has_scale = false;
+    static HEADWISE_INLINE vec add(vec a, vec b) { return _mm256_add_ps(a, b); }
+    static HEADWISE_INLINE vec sub(vec a, vec b) { return _mm256_sub_ps(a, b); }
+    static HEADWISE_INLINE vec div(vec a, vec b) { return _mm256_div_ps(a, b); }
+    static HEADWISE_INLINE vec max(vec a, vec b) { return _mm256_max_ps(a, b); }  // b where one is NaN
+    static HEADWISE_INLINE vec hidden(vec a) {
+        asm("" : "+x"(a));
+        return a;
+    }
+    static HEADWISE_INLINE vec shift_to_exponent(vec a) {
+        return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(a), 23));
+    }
+    static HEADWISE_INLINE vec magnitude(vec a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
+    static HEADWISE_INLINE vec with_sign_of(vec a, vec sign) {
+        return _mm256_or_ps(magnitude(a), _mm256_and_ps(_mm256_set1_ps(-0.0f), sign));
+    }
+    static HEADWISE_INLINE vec where(const bool* visible, vec a, vec other) {
+        const __m256i lanes_of = _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(visible)));
+        return _mm256_blendv_ps(other, a, _mm256_castsi256_ps(_mm256_cmpgt_epi32(lanes_of, _mm256_setzero_si256())));
+    }
+    static HEADWISE_INLINE float sum(vec a) {
+        const __m128 four = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+        const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+        return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+    }
+    /// out = the sums of a, b, c and d.
+    static HEADWISE_INLINE void four_sums(float* out, vec a, vec b, vec c, vec d) {
+        const vec ab = add(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+        const vec cd = add(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+        const vec all = add(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
+        _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1)));
+    }
+    static HEADWISE_INLINE float largest(vec a) {
+        const __m128 four = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+        const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+        return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
+    }
+
     /// Rows become columns: pairs, then quadruples within 128 bits, then the two halves.
     static HEADWISE_INLINE void transpose(vec (&r)[8]) {
         vec t[8];
@@ -90,6 +129,48 @@ struct f64x4 {
     static HEADWISE_INLINE void fence() { _mm_sfence(); }
     static HEADWISE_INLINE vec mul(vec a, vec b) { return _mm256_mul_pd(a, b); }
     static HEADWISE_INLINE vec madd(vec a, vec b, vec c) { return _mm256_fmadd_pd(a, b, c); }
+
+    // For softmax.
+    static constexpr bool has_scale = false;
+    static HEADWISE_INLINE vec add(vec a, vec b) { return _mm256_add_pd(a, b); }
+    static HEADWISE_INLINE vec sub(vec a, vec b) { return _mm256_sub_pd(a, b); }
+    static HEADWISE_INLINE vec div(vec a, vec b) { return _mm256_div_pd(a, b); }
+    static HEADWISE_INLINE vec max(vec a, vec b) { return _mm256_max_pd(a, b); }  // b where one is NaN
+    static HEADWISE_INLINE vec hidden(vec a) {
+        asm("" : "+x"(a));
+        return a;
+    }
+    static HEADWISE_INLINE vec shift_to_exponent(vec a) {
+        return _mm256_castsi256_pd(_mm256_slli_epi64(_mm256_castpd_si256(a), 52));
+    }
+    static HEADWISE_INLINE vec magnitude(vec a) { return _mm256_andnot_pd(_mm256_set1_pd(-0.0), a); }
+    static HEADWISE_INLINE vec with_sign_of(vec a, vec sign) {
+        return _mm256_or_pd(magnitude(a), _mm256_and_pd(_mm256_set1_pd(-0.0), sign));
+    }
+    static HEADWISE_INLINE vec where(const bool* visible, vec a, vec other) {
+        const __m256i lanes_of = _mm256_cvtepi8_epi64(_mm_cvtsi32_si128(four_bytes(visible)));
+        return _mm256_blendv_pd(other, a, _mm256_castsi256_pd(_mm256_cmpgt_epi64(lanes_of, _mm256_setzero_si256())));
+    }
+    static HEADWISE_INLINE double sum(vec a) {
+        const __m128d two = _mm_add_pd(_mm256_castpd256_pd128(a), _mm256_extractf128_pd(a, 1));
+        return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
+    }
+    static HEADWISE_INLINE void four_sums(double* out, vec a, vec b, vec c, vec d) {
+        add_halves(out, add(_mm256_unpacklo_pd(a, b), _mm256_unpackhi_pd(a, b)),
+                   add(_mm256_unpacklo_pd(c, d), _mm256_unpackhi_pd(c, d)));
+    }
+    static HEADWISE_INLINE void add_halves(double* out, vec ab, vec cd) {
+        store(out, add(_mm256_permute2f128_pd(ab, cd, 0x20), _mm256_permute2f128_pd(ab, cd, 0x31)));
+    }
+    static HEADWISE_INLINE double largest(vec a) {
+        const __m128d two = _mm_max_pd(_mm256_castpd256_pd128(a), _mm256_extractf128_pd(a, 1));
+        return _mm_cvtsd_f64(_mm_max_sd(two, _mm_unpackhi_pd(two, two)));
+    }
+    static HEADWISE_INLINE int four_bytes(const bool* p) {
+        int bytes;
+        __builtin_memcpy(&bytes, p, 4);
+        return bytes;
+    }
 
     static HEADWISE_INLINE void transpose(vec (&r)[4]) {
         const vec even01 = _mm256_unpacklo_pd(r[0], r[1]), odd01 = _mm256_unpackhi_pd(r[0], r[1]);
