@@ -113,7 +113,7 @@ private:
         expect(quote);
         const std::size_t length = rest_.find(quote);
         if (length == std::string_view::npos) reject(std::string("a string does not end: ") + excerpt(rest_));
-        const std::string text(rest_.substr(0, length));
+        std::string text(rest_.substr(0, length));
         rest_.remove_prefix(length + 1);
         return text;
     }
@@ -121,7 +121,7 @@ private:
     std::string type_literal() {
         skip_spaces();
         if (rest_.starts_with('[')) reject(std::string("structured dtypes are not read: ") + excerpt(rest_));
-        const std::string descr = string_literal();
+        std::string descr = string_literal();
         if (descr.size() < 2 || std::string_view("<>=|").find(descr[0]) == std::string_view::npos)
             reject(std::string("descr ") + excerpt(descr) + " must begin with the byte order <, >, = or |");
         return descr;

@@ -6,19 +6,17 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <filesystem>
-#include <fstream>
 #include <optional>
 #include <ostream>
-#include <random>
 #include <sstream>
 #include <string>
-#include <system_error>
+#include <utility>
 #include <vector>
 
 #include <headwise/error.hpp>
 #include <headwise/harness/comparison.hpp>
 #include <headwise/harness/report.hpp>
+#include <headwise/harness/text_file.hpp>
 #include <headwise/harness/verdict.hpp>
 
 namespace headwise {
@@ -47,26 +45,17 @@ struct baseline_report {
 
 /// Keeps what a comparison found in a small text file, atomically: a reader finds the old file or the new one, never
 /// half of one. Refuses a path that cannot be written, and leaves what was there as it was.
-inline void save_baseline(const comparison& c, const std::filesystem::path& path) {
+inline void save_baseline(const comparison& c, const std::string& path) {
     if (c.arms.empty()) detail::refuse("save_baseline: the comparison is empty");
-    std::filesystem::path draft = path;
-    draft += "." + std::to_string(std::random_device{}()) + ".tmp";
-    std::ofstream file(draft);
-    file << "headwise baseline 1\nconfidence " << detail::json(c.confidence) << '\n';
+    std::string text = "headwise baseline 1\nconfidence " + detail::json(c.confidence) + '\n';
     for (const arm_result& arm : c.arms) {
         const bool known = arm.speedup && arm.speedup->low > 0 && std::isfinite(arm.speedup->high);
         const interval ratio = known ? *arm.speedup : interval{1, 1, 1};
         if (&arm != c.arms.data() && !known) continue;
-        file << "arm " << detail::json(ratio.estimate) << ' ' << detail::json(ratio.low) << ' '
-             << detail::json(ratio.high) << ' ' << detail::json(arm.time.median) << ' ' << arm.name << '\n';
+        text += "arm " + detail::json(ratio.estimate) + ' ' + detail::json(ratio.low) + ' ' + detail::json(ratio.high) +
+                ' ' + detail::json(arm.time.median) + ' ' + arm.name + '\n';
     }
-    file.close();
-    std::error_code error;
-    if (file) std::filesystem::rename(draft, path, error);
-    if (file && !error) return;
-    std::error_code ignored;
-    std::filesystem::remove(draft, ignored);
-    detail::refuse("save_baseline: cannot write " + path.string());
+    if (!detail::write_text(path, text)) detail::refuse("save_baseline: cannot write " + path);
 }
 
 namespace detail {
@@ -77,12 +66,12 @@ struct kept_arm {
     double median_ns = 0;
 };
 
-inline std::vector<kept_arm> read_baseline(const std::filesystem::path& path) {
-    std::ifstream file(path);
+inline std::vector<kept_arm> read_baseline(const std::string& path) {
+    std::istringstream file(read_text(path).value_or(""));
     std::string line;
-    if (!std::getline(file, line)) refuse("compare_to_baseline: cannot read " + path.string());
+    if (!std::getline(file, line)) refuse("compare_to_baseline: cannot read " + path);
     if (line != "headwise baseline 1")
-        refuse("compare_to_baseline: " + path.string() + " is not a headwise baseline, version 1");
+        refuse("compare_to_baseline: " + path + " is not a headwise baseline, version 1");
     std::vector<kept_arm> arms;
     while (std::getline(file, line)) {
         std::istringstream fields(line);
@@ -91,11 +80,11 @@ inline std::vector<kept_arm> read_baseline(const std::filesystem::path& path) {
         if (fields >> word && word != "arm") continue;
         if (!(fields >> arm.speedup.estimate >> arm.speedup.low >> arm.speedup.high >> arm.median_ns) ||
             !(arm.speedup.low > 0) || fields.get() != ' ' || !std::getline(fields, arm.name)) {
-            refuse("compare_to_baseline: " + path.string() + ": cannot make sense of '" + line + "'");
+            refuse("compare_to_baseline: " + path + ": cannot make sense of '" + line + "'");
         }
         arms.push_back(std::move(arm));
     }
-    if (arms.empty()) refuse("compare_to_baseline: " + path.string() + " holds no arm");
+    if (arms.empty()) refuse("compare_to_baseline: " + path + " holds no arm");
     return arms;
 }
 
@@ -111,7 +100,7 @@ inline interval log_change(const interval& then, const interval& now, double ext
 }  // namespace detail
 
 /// Compares with what `save_baseline` kept. Refuses a file that is not such, and one whose arm 0 has another name.
-[[nodiscard]] inline baseline_report compare_to_baseline(const comparison& c, const std::filesystem::path& path,
+[[nodiscard]] inline baseline_report compare_to_baseline(const comparison& c, const std::string& path,
                                                          const baseline_options& options = {}) {
     const std::vector<detail::kept_arm> kept = detail::read_baseline(path);
     if (c.arms.empty() || c.arms.front().name != kept.front().name) {
@@ -126,7 +115,8 @@ inline interval log_change(const interval& then, const interval& now, double ext
     report.options = options;
     for (std::size_t i = 1; i < c.arms.size(); ++i) {
         const arm_result& arm = c.arms[i];
-        const auto then = std::ranges::find(kept, arm.name, &detail::kept_arm::name);
+        const auto then =
+            std::find_if(kept.begin(), kept.end(), [&](const detail::kept_arm& old) { return old.name == arm.name; });
         if (then == kept.end()) {
             report.notes.push_back(arm.name + " is new: the baseline does not know it");
         } else if (!arm.speedup || !(arm.speedup->low > 0)) {
@@ -139,7 +129,8 @@ inline interval log_change(const interval& then, const interval& now, double ext
         }
     }
     for (const detail::kept_arm& arm : kept) {
-        if (std::ranges::find(c.arms, arm.name, &arm_result::name) != c.arms.end()) continue;
+        const auto named = [&](const arm_result& now) { return now.name == arm.name; };
+        if (std::any_of(c.arms.begin(), c.arms.end(), named)) continue;
         report.notes.push_back(arm.name + " is gone: it was not measured");
     }
     return report;

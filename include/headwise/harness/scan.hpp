@@ -108,6 +108,7 @@ private:
         judged<num> result = pair::judge(a, b, limit, bound);
         if constexpr (std::is_same_v<A, B>) {
             if (rule_.kind() == tolerance::rule::ulps) result.close = steps_between(a, b) <= rule_.steps();
+            // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): the bits are the question
             if (rule_.kind() == tolerance::rule::bitwise) result.close = std::memcmp(&a, &b, sizeof a) == 0;
         }
         return result;

@@ -50,7 +50,7 @@ namespace statistics {
 }
 
 [[nodiscard]] inline double median(std::vector<double> values) {
-    std::ranges::sort(values);
+    std::sort(values.begin(), values.end());
     return quantile(values, 0.5);
 }
 
@@ -58,7 +58,7 @@ namespace statistics {
 [[nodiscard]] inline summary summarise(std::vector<double> values) {
     std::erase_if(values, [](double x) { return !std::isfinite(x); });
     if (values.empty()) return {};
-    std::ranges::sort(values);
+    std::sort(values.begin(), values.end());
     summary s;
     s.count = values.size();
     for (const double x : values) s.mean += x / static_cast<double>(values.size());
@@ -116,15 +116,16 @@ namespace statistics {
 [[nodiscard]] inline std::uint64_t signed_rank_depth(std::size_t n, double tail) {
     const std::uint64_t total = static_cast<std::uint64_t>(n) * (n + 1) / 2;
     if (n <= 64) {
-        std::vector<double> probability(total + 1, 0.0);  // of W after the first `rank` ranks have chosen a sign each
+        const std::size_t sums = n * (n + 1) / 2;
+        std::vector<double> probability(sums + 1, 0.0);  // of W after the first `rank` ranks have chosen a sign each
         probability[0] = 1;
         for (std::size_t rank = 1; rank <= n; ++rank) {
-            for (std::uint64_t w = static_cast<std::uint64_t>(rank) * (rank + 1) / 2 + 1; w-- > 0;) {
+            for (std::size_t w = rank * (rank + 1) / 2 + 1; w-- > 0;) {
                 probability[w] = 0.5 * (probability[w] + (w >= rank ? probability[w - rank] : 0.0));
             }
         }
-        std::uint64_t depth = 0;
-        for (double below = probability[0]; below <= tail && depth < total; below += probability[depth]) ++depth;
+        std::size_t depth = 0;
+        for (double below = probability[0]; below <= tail && depth < sums; below += probability[depth]) ++depth;
         return depth;
     }
     const auto m = static_cast<double>(n);
@@ -216,7 +217,7 @@ namespace statistics {
         depth = static_cast<std::uint64_t>(std::max(0.0, middle - (middle - static_cast<double>(depth)) * widening));
         if (depth == 0) return std::nullopt;
     }
-    std::ranges::sort(values);
+    std::sort(values.begin(), values.end());
     return interval{std::midpoint(pairwise_mean(values, (total + 1) / 2), pairwise_mean(values, total / 2 + 1)),
                     pairwise_mean(values, depth), pairwise_mean(values, total + 1 - depth)};
 }

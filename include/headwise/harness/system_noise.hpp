@@ -3,8 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
-#include <fstream>
-#include <sstream>
+#include <cstdio>
 #include <string>
 #include <thread>
 #include <vector>
@@ -59,16 +58,16 @@ struct machine_time {
 
 inline machine_time machine_time_so_far() {
     machine_time time;
-    std::ifstream stat("/proc/stat");
-    std::string word, line;
-    if (!std::getline(stat, line)) return time;
-    std::istringstream fields(line);
-    fields >> word;  // "cpu": user nice system idle iowait irq softirq steal
-    double ticks = 0;
-    for (int field = 0; field < 8 && fields >> ticks; ++field) {
-        time.total += ticks;
-        if (field == 7) time.stolen = ticks;
+    std::FILE* stat = std::fopen("/proc/stat", "r");
+    if (stat == nullptr) return time;
+    double ticks = 0;  // of user nice system idle iowait irq softirq steal, after "cpu"
+    if (std::fscanf(stat, "cpu") == 0) {
+        for (int field = 0; field < 8 && std::fscanf(stat, "%lf", &ticks) == 1; ++field) {
+            time.total += ticks;
+            if (field == 7) time.stolen = ticks;
+        }
     }
+    std::fclose(stat);
     return time;
 }
 
@@ -87,10 +86,12 @@ inline std::vector<std::string> environment_warnings() {
     if (std::thread::hardware_concurrency() == 1) {
         warnings.emplace_back("one processor: everything else on this machine runs in between");
     }
-    std::ifstream file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
-    std::string governor;
-    if (file >> governor && governor != "performance") {
-        warnings.push_back("frequency governor is '" + governor + "': absolute times drift, ratios hold");
+    if (std::FILE* file = std::fopen("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "r")) {
+        char text[64] = "";
+        const std::string governor = std::fscanf(file, "%63s", text) == 1 ? text : "performance";
+        std::fclose(file);
+        if (governor != "performance")
+            warnings.push_back("frequency governor is '" + governor + "': absolute times drift, ratios hold");
     }
     return warnings;
 }
