@@ -4,8 +4,8 @@
 
 #include <cstddef>
 #include <iostream>
-
 #include <headwise/harness/profiler.hpp>
+#include <headwise/harness/roofline.hpp>
 #include <headwise/headwise.hpp>
 
 using namespace headwise;

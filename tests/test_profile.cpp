@@ -328,7 +328,7 @@ TEST_CASE("a result prints itself as a table, and leaves the stream as it was") 
           "loop          0.3000      0.4000      0.2500         1.5   1 thread\n"
           "vectorized    0.0900      0.1000      0.0800         6.0   1 thread, avx2\n"
           "outputs match, greatest difference 1.50e-06 at (0, 1, 2, 3)\n"
-          "speed-up 4.00x (median over 10 pairs of runs)\n"
+          "speed-up 4.00x (centre of 10 pairs of runs)\n"
           "0.5");
 
     const std::vector<float> right{1, 2, 3}, wrong{1, 2, 4};

@@ -39,8 +39,9 @@ struct profile_result {
     double vectorized_ms = 0;  ///< Mean time of a call of `batched_scores_vectorized`.
     bool outputs_match = false;
 
-    /// How many times as fast the vectorized one is: the median, over the runs, of the loop's time divided by that of
-    /// the vectorized call right beside it. Not loop_ms / vectorized_ms: an interruption distorts a mean, not a median.
+    /// How many times as fast the vectorized one is: the loop's time divided by that of the vectorized run right beside
+    /// it, and of those ratios the centre (Hodges and Lehmann: the median of all pairs' means, in logarithms). Not
+    /// loop_ms / vectorized_ms: an interruption distorts a mean, not that.
     /// Empty when the outputs do not match, or there are none: wrong answers have no speed. Its interval and its
     /// verdict are in `comparison`.
     std::optional<double> speedup;
@@ -173,7 +174,7 @@ template <class Scalar, class Loop, class Fused, class Progress>
 /// `std::invalid_argument` for q and k that do not fit each other, num_runs <= 0, and options that
 /// `batched_scores_vectorized` refuses.
 template <class Q, class K, class Progress>
-requires same_scalar<Q, K> && std::invocable<Progress&, int, int>
+    requires same_scalar<Q, K> && std::invocable<Progress&, int, int>
 [[nodiscard]] profile_result profile_and_compare(const Q& q, const K& k, int num_runs, const scores_options& options,
                                                  Progress&& progress) {
     using scalar = scalar_of<Q>;
@@ -193,7 +194,7 @@ requires same_scalar<Q, K> && std::invocable<Progress&, int, int>
 }
 
 template <class Q, class K>
-requires same_scalar<Q, K>
+    requires same_scalar<Q, K>
 [[nodiscard]] profile_result profile_and_compare(const Q& q, const K& k, int num_runs = 10,
                                                  const scores_options& options = {}) {
     return profile_and_compare(q, k, num_runs, options, [](int, int) {});
@@ -224,7 +225,7 @@ inline std::ostream& operator<<(std::ostream& os, const profile_result& r) {
              << detail::text_of(*r.greatest_difference_at);
     text << '\n';
     if (r.speedup) {
-        text << "speed-up " << std::setprecision(2) << std::fixed << *r.speedup << "x (median over " << r.runs
+        text << "speed-up " << std::setprecision(2) << std::fixed << *r.speedup << "x (centre of " << r.runs
              << (r.runs == 1 ? " pair" : " pairs") << " of runs";
         if (const auto& range = r.comparison.arms.empty() ? std::nullopt : r.comparison.arms[1].speedup;
             range && range->low > 0)

@@ -23,7 +23,9 @@ struct compare_options {
     double precision = 0.005;  ///< stop early once a resolved speed-up is known to this share, either way
     std::chrono::nanoseconds epoch = std::chrono::microseconds(100);  ///< the length of a row of calls
     std::size_t calls = 0;                                            ///< calls in such a row; 0: as many as fill it
-    std::size_t rounds = 0;  ///< exactly so many rows of each arm, whatever they take; 0: as the budget allows
+    /// Exactly so many rows of each arm, whatever they take: no mirrored blocks, no control, no early end. 0: as many
+    /// as the budget allows.
+    std::size_t rounds = 0;
     cache_state cache = cache_state::hot;
     std::uint64_t seed = 0;  ///< of the random order; 0: another one each time
     /// Called after each round, outside the timing, with how many are done and how many there will be (0: unknown).

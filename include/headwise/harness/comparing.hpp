@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <optional>
-#include <random>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -275,10 +274,15 @@ private:
         plan.epoch = options_.epoch.count();
         plan.calls = cold && (both || options_.calls == 0) ? 1 : options_.calls;
         plan.blocks = options_.rounds;
-        if (found_.seed == 0)
-            found_.seed = options_.seed != 0 ? options_.seed : std::uint64_t{std::random_device{}()} << 32 | 1;
+        if (found_.seed == 0) found_.seed = options_.seed != 0 ? options_.seed : another_seed();
         plan.seed = found_.seed;
         return plan;
+    }
+
+    /// Of the time and of where this lies: another one each time, which is all that is asked.
+    [[nodiscard]] std::uint64_t another_seed() const noexcept {
+        order_generator mixing(static_cast<std::uint64_t>(start_) ^ reinterpret_cast<std::uintptr_t>(this));
+        return mixing() | 1;
     }
 
     void keep_samples(const trace& measured, comparison& found) {
@@ -314,7 +318,7 @@ private:
         using type = decltype(copy_of(std::declval<const std::remove_reference_t<Result>&>()));
     };
     template <class Result>
-    requires std::is_void_v<Result>
+        requires std::is_void_v<Result>
     struct reference_type<Result> {
         using type = nothing_to_copy;
     };

@@ -53,7 +53,7 @@ struct machine_report {
     /// The limits of work in `Scalar`, float or double, whose inputs and outputs fill `working_set` bytes in all: those
     /// of the first level that holds them. Refuses a number of threads that was not measured.
     template <class Scalar>
-    requires std::is_same_v<Scalar, float> || std::is_same_v<Scalar, double>
+        requires std::is_same_v<Scalar, float> || std::is_same_v<Scalar, double>
     [[nodiscard]] machine_limits limits(double working_set, int threads = 1) const {
         const machine_level& level = level_of(working_set, threads);
         return {flops(std::is_same_v<Scalar, float> ? "float" : "double", threads), level.read,
@@ -115,7 +115,7 @@ namespace detail {
     for (const cache_level& cache : machine.caches) {
         const auto copies = static_cast<std::size_t>(std::max(1, filling / std::max(1, cache.shared_by)));
         last = cache.bytes * copies;
-        levels.push_back({"L" + std::to_string(cache.level), threads, last, last / 2});
+        levels.push_back({std::string("L") + std::to_string(cache.level), threads, last, last / 2});
     }
     const std::size_t memory = memory_working_set != 0 ? memory_working_set : std::clamp(2 * last, smallest, largest);
     levels.push_back({"memory", threads, 0, memory});

@@ -98,7 +98,8 @@ public:
     }
     /// A uniformly random permutation, in place (Fisher & Yates); the bias of the modulo is below 2^-55.
     void shuffle(std::vector<std::size_t>& order) noexcept {
-        for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[(*this)() % i]);
+        for (std::size_t i = order.size(); i > 1; --i)
+            std::swap(order[i - 1], order[static_cast<std::size_t>((*this)() % i)]);
     }
 
 private:

@@ -33,7 +33,7 @@ struct judging {
 /// The shorter of two, because what hits an epoch makes it longer: on traces recorded with ticks, bursts and a second
 /// process on the same core, intervals are up to 5 times narrower than with the mean of the two, and never wider by
 /// more than a fifth. It treats both arms alike, so the symmetry that the test rests on stays exact. Its price, that it
-/// shows an arm whose calls alternate between fast and slow from its better side, is paid by `contradiction` below. A
+/// shows an arm whose calls alternate between fast and slow from its better side, is paid by `total_contrast` below. A
 /// block where one of the two has no epoch that is valid and unspoiled is left out; but when that leaves less than half
 /// of them, spoiled epochs are taken as they are (a call longer than a scheduler's slice is never unspoiled).
 [[nodiscard]] inline std::vector<double> block_log_ratios(const arm_trace& a, const arm_trace& b,
