@@ -12,6 +12,13 @@
 
 #include <headwise/scores_loop.hpp>
 #include <headwise/scores.hpp>
+#include <headwise/backward.hpp>
+#include <headwise/einsum.hpp>
+#include <headwise/attention_loop.hpp>
+#include <headwise/attention.hpp>
+#include <headwise/attention_weights.hpp>
+#include <headwise/merge_attention.hpp>
+#include <headwise/interop.hpp>
 
 #include <headwise/harness.hpp>
 #include <headwise/profile.hpp>

@@ -1,0 +1,193 @@
+// Logits become weights, a row tile of a column block at a time, while it is in the nearest cache. Included once for
+// every target, by attention.inl.
+
+HEADWISE_TARGET_BEGIN
+namespace headwise::kernel::HEADWISE_TARGET {
+
+/// Logits of a row tile lie in rows this far apart: a line more than the most columns, so that rows spread over the
+/// sets of the L1 cache; a constant, so that a row is an address offset.
+template <class Scalar>
+inline constexpr std::ptrdiff_t logits_row = attention_block_columns + std::ptrdiff_t{64 / sizeof(Scalar)};
+
+template <class Scalar>
+inline constexpr Scalar minus_infinity = -std::numeric_limits<Scalar>::infinity();
+
+HEADWISE_INLINE std::ptrdiff_t round_down(std::ptrdiff_t n, std::ptrdiff_t by) { return n / by * by; }
+HEADWISE_INLINE std::ptrdiff_t round_up(std::ptrdiff_t n, std::ptrdiff_t by) { return (n + by - 1) / by * by; }
+HEADWISE_INLINE std::ptrdiff_t least(std::ptrdiff_t a, std::ptrdiff_t b) { return a < b ? a : b; }
+HEADWISE_INLINE std::ptrdiff_t most(std::ptrdiff_t a, std::ptrdiff_t b) { return a < b ? b : a; }
+
+template <class V>
+HEADWISE_INLINE void fill(typename V::scalar* s, std::ptrdiff_t from, std::ptrdiff_t to, typename V::vec value) {
+    for (; from + V::lanes <= to; from += V::lanes) V::store(s + from, value);
+    if (from < to) V::store_first(s + from, value, static_cast<int>(to - from));
+}
+
+/// s = softcap tanh(s / softcap).
+template <class V>
+HEADWISE_NOINLINE void cap(typename V::scalar* s, std::ptrdiff_t count, const typename V::scalar& softcap) {
+    const auto limit = V::broadcast(&softcap), inverse = V::div(constant<V>(1), limit);
+    for (; count >= V::lanes; count -= V::lanes, s += V::lanes)
+        V::store(s, V::mul(limit, tanh<V>(V::mul(V::load(s), inverse))));
+    const int left = static_cast<int>(count);
+    if (left > 0) V::store_first(s, V::mul(limit, tanh<V>(V::mul(V::load_first(s, left), inverse))), left);
+}
+
+template <class V>
+HEADWISE_NOINLINE void add_bias(typename V::scalar* s, const typename V::scalar* bias, std::ptrdiff_t step,
+                                std::ptrdiff_t count) {
+    if (step == 1) {
+        for (; count >= V::lanes; count -= V::lanes, s += V::lanes, bias += V::lanes)
+            V::store(s, V::add(V::load(s), V::load(bias)));
+        const int left = static_cast<int>(count);
+        if (left > 0) V::store_first(s, V::add(V::load_first(s, left), V::load_first(bias, left)), left);
+    } else {
+        for (std::ptrdiff_t m = 0; m < count; ++m) s[m] += bias[m * step];
+    }
+}
+
+/// Minus infinity where the mask is false.
+template <class V>
+HEADWISE_NOINLINE void hide(typename V::scalar* s, const bool* mask, std::ptrdiff_t step, std::ptrdiff_t count) {
+    if (step == 1) {
+        const auto hidden = constant<V>(minus_infinity<typename V::scalar>);
+        for (; count >= V::lanes; count -= V::lanes, s += V::lanes, mask += V::lanes)
+            V::store(s, V::where(mask, V::load(s), hidden));
+    }
+    for (std::ptrdiff_t m = 0; m < count; ++m)
+        if (!mask[m * step]) s[m] = minus_infinity<typename V::scalar>;
+}
+
+/// Rows [row, row + rows) of q, and the columns [first, first + columns) of k that are at hand. The rows go on in the
+/// next heads of the group where `head` has no more.
+struct logits_block {
+    std::ptrdiff_t batch, head, row, rows, first, columns;
+};
+
+/// The head and the row in it of row r of a block.
+struct row_place {
+    std::ptrdiff_t head, l;
+
+    template <class Scalar>
+    HEADWISE_INLINE row_place(const logit_rules<Scalar>& a, const logits_block& block, std::ptrdiff_t r)
+        : head(block.head), l(block.row + r) {
+        if (l < a.rows) return;
+        head += l / a.rows;
+        l %= a.rows;
+    }
+};
+
+/// What row r of the block sees of its columns, counted from its first.
+struct seen_columns {
+    std::ptrdiff_t from, to;
+
+    template <class Scalar>
+    HEADWISE_INLINE seen_columns(const logit_rules<Scalar>& a, const logits_block& block, std::ptrdiff_t r)
+        : seen_columns(a, block, row_place(a, block, r)) {}
+    template <class Scalar>
+    HEADWISE_INLINE seen_columns(const logit_rules<Scalar>& a, const logits_block& block, const row_place& at)
+        : from(most(a.visible.first(at.l) - block.first, 0)),
+          to(least(a.visible.last(at.l) - block.first, block.columns)) {}
+    [[nodiscard]] HEADWISE_INLINE bool empty() const { return from >= to; }
+};
+
+/// Scaled products become logits: softcap, bias, mask, in this order. s is row r's of the block.
+template <class Scalar>
+HEADWISE_INLINE void finish_logits(const logit_rules<Scalar>& a, const logits_block& block, std::ptrdiff_t r,
+                                   const seen_columns& seen, Scalar* s) {
+    using V = typename tiling<Scalar>::vector;
+    const std::ptrdiff_t count = seen.to - seen.from, column = block.first + seen.from;
+    if (a.softcap != 0) cap<V>(s + seen.from, count, a.softcap);
+    if (a.bias.data == nullptr && a.mask.data == nullptr) return;
+    const row_place at(a, block, r);
+    if (a.bias.data != nullptr)
+        add_bias<V>(s + seen.from, a.bias.head(block.batch, at.head) + at.l * a.bias.row() + column * a.bias.column(),
+                    a.bias.column(), count);
+    if (a.mask.data != nullptr)
+        hide<V>(s + seen.from, a.mask.head(block.batch, at.head) + at.l * a.mask.row() + column * a.mask.column(),
+                a.mask.column(), count);
+}
+
+/// The largest of s[from, to), whole panels' widths.
+template <class V>
+HEADWISE_INLINE typename V::scalar largest(const typename V::scalar* s, std::ptrdiff_t from, std::ptrdiff_t to) {
+    auto a = constant<V>(minus_infinity<typename V::scalar>), b = a;
+    HEADWISE_KEEP_ROLLED
+    for (std::ptrdiff_t m = from; m < to; m += 2 * V::lanes) {
+        a = V::max(a, V::load(s + m));
+        b = V::max(b, V::load(s + m + V::lanes));
+    }
+    return V::largest(V::max(a, b));
+}
+
+/// s = e^(s - most) in [from, to), whole panels' widths; their sum. A column's place decides in which lane and in which
+/// order it is added, so that a row's sum does not depend on what its neighbours see.
+template <class V>
+HEADWISE_INLINE typename V::scalar exponentials(typename V::scalar* s, std::ptrdiff_t from, std::ptrdiff_t to,
+                                                const typename V::scalar& most) {
+    const auto top = V::broadcast(&most);
+    auto a = V::zero(), b = a;
+    HEADWISE_KEEP_ROLLED
+    for (std::ptrdiff_t m = from; m < to; m += 2 * V::lanes) {
+        const auto first = exp<V>(V::sub(V::load(s + m), top)), second = exp<V>(V::sub(V::load(s + m + V::lanes), top));
+        V::store(s + m, first);
+        V::store(s + m + V::lanes, second);
+        a = V::add(a, first);
+        b = V::add(b, second);
+    }
+    return V::sum(V::add(a, b));
+}
+
+/// More than the rows of any tile, and a whole number of lanes.
+inline constexpr int most_tile_rows = 16;
+
+/// What a tile's rows go by: their states so far, and how what has been summed up before is to be scaled.
+template <class Scalar>
+struct tile_states {
+    alignas(64) Scalar before[most_tile_rows], after[most_tile_rows];
+};
+
+/// Scaled products of a row tile -> weights e^(logit - most), zero where nothing is seen, in the columns [begin, end),
+/// whole panels' widths. `states` are brought up to date; `tile.before` is what the sums of earlier blocks must be
+/// multiplied by, `tile.after` one over the sum.
+template <class Scalar>
+HEADWISE_NOINLINE void soften(const logit_rules<Scalar>& a, const logits_block& block, std::ptrdiff_t begin,
+                              std::ptrdiff_t end, Scalar* logits, std::ptrdiff_t row_step, row_state<Scalar>* states,
+                              tile_states<Scalar>& tile) {
+    using V = typename tiling<Scalar>::vector;
+    constexpr std::ptrdiff_t width = tiling<Scalar>::width;
+    alignas(64) Scalar tops[most_tile_rows];
+    for (std::ptrdiff_t r = 0; r < block.rows; ++r) {
+        Scalar* const s = logits + r * row_step;
+        const seen_columns seen(a, block, r);
+        Scalar top = states[r].most;
+        if (!seen.empty()) {
+            finish_logits(a, block, r, seen, s);
+            const std::ptrdiff_t from = round_down(seen.from, width), to = round_up(seen.to, width);
+            fill<V>(s, from, seen.from, constant<V>(minus_infinity<Scalar>));
+            fill<V>(s, seen.to, to, constant<V>(minus_infinity<Scalar>));
+            const Scalar here = largest<V>(s, from, to);
+            top = here > top ? here : top;
+        }
+        tops[r] = top == minus_infinity<Scalar> ? 0 : top;  // else a row that sees nothing would be inf - inf
+        tile.before[r] = states[r].most - tops[r];
+        states[r].most = top;
+    }
+    for (std::ptrdiff_t r = block.rows; r < most_tile_rows; ++r) tile.before[r] = 0;
+    for (std::ptrdiff_t r = 0; r < most_tile_rows; r += V::lanes)
+        V::store(tile.before + r, exp<V>(V::load(tile.before + r)));
+
+    for (std::ptrdiff_t r = 0; r < block.rows; ++r) {
+        Scalar* const s = logits + r * row_step;
+        const seen_columns seen(a, block, r);
+        const std::ptrdiff_t from = seen.empty() ? end : round_down(seen.from, width),
+                             to = seen.empty() ? end : round_up(seen.to, width);
+        fill<V>(s, begin, from, V::zero());
+        fill<V>(s, to, end, V::zero());
+        states[r].sum = states[r].sum * tile.before[r] + exponentials<V>(s, from, to, tops[r]);
+        tile.after[r] = states[r].sum == 0 ? 0 : 1 / states[r].sum;
+    }
+}
+
+}  // namespace headwise::kernel::HEADWISE_TARGET
+HEADWISE_TARGET_END
