@@ -120,6 +120,13 @@ bool same_bits(const tensor<Scalar>& x, const tensor<Scalar>& y) {
            std::memcmp(x.data(), y.data(), static_cast<std::size_t>(x.size()) * sizeof(Scalar)) == 0;
 }
 
+template <class To, class From>
+tensor<To> converted(const tensor<From>& from) {
+    tensor<To> result(from.shape());
+    std::transform(from.data(), from.data() + from.size(), result.data(), [](From x) { return static_cast<To>(x); });
+    return result;
+}
+
 template <class Body>
 std::string refusal(const Body& body) {
     try {
@@ -229,6 +236,22 @@ TEST_CASE_TEMPLATE("the same bits as the routine itself on permuted views, with 
             // a and b exchanged, for a result whose last index is a's.
             CHECK(same_bits(einsum("bhmd,bhld->bhlm", k, q, options), batched_scores_vectorized(q, k, options)));
             CHECK(same_bits(einsum("bhld,bhmd->bhml", q, k, options), batched_scores_vectorized(k, q, options)));
+        }
+}
+
+TEST_CASE_TEMPLATE("sixteen bits: the sums of floats, or these rounded once", Scalar, Eigen::bfloat16, Eigen::half) {
+    // The best but AVX-512 BF16, whose sums are others.
+    const scores_options options{.scale = 0.7, .isa = supported_isas().back()};
+    for (const char* formula :
+         {"bhld,bhmd->bhlm", "bhlm,bhmd->bhld", "bhld,bhmd->blhm", "bld,dhm->blhm", "bhld,bhld->bhl"})
+        for (const std::ptrdiff_t extent : {0, 7, 20}) {  // also of what is summed
+            const trial<Scalar> x(formula, {{'b', 2}, {'h', 3}, {'l', 5}, {'m', extent}, {'d', extent}});
+            const einsum_formula read = runtime_formula(x.formula());
+            const auto must = einsum(read, converted<float>(x.a), converted<float>(x.b), options);
+            tensor<float> exact(must.shape());
+            einsum(read, x.a, x.b, exact, options);
+            CHECK(same_bits(exact, must));
+            CHECK(same_bits(einsum(read, x.a, x.b, options), converted<Scalar>(must)));
         }
 }
 

@@ -37,10 +37,11 @@ namespace detail {
 ///     einsum("bhlm,bhmd->bhld", p, v)    values            einsum("blhe,hed->bld", y, w)    and back
 ///     einsum("ij,jk->ik", a, b)          matrix product    einsum("ij,j->i", a, x)          matrix times vector
 ///
-/// float or double, any strides, any alignment. `einsum_formula` says which formulas there are; a literal is checked
-/// when the program is compiled, and costs nothing when it runs; `runtime_formula(text)` is read at each call. A
-/// formula of fewer than four indices names the last axes: a matrix is (1, 1, rows, columns), a vector (1, 1, 1, n). A
-/// result that is not given has its indices last too.
+/// float, double, `Eigen::bfloat16` or `Eigen::half`, any strides, any alignment; of sixteen-bit types the result is of
+/// the same type or float. `einsum_formula` says which formulas there are; a literal is checked when the program is
+/// compiled, and costs nothing when it runs; `runtime_formula(text)` is read at each call. A formula of fewer than four
+/// indices names the last axes: a matrix is (1, 1, rows, columns), a vector (1, 1, 1, n). A result that is not given
+/// has its indices last too.
 ///
 /// It is `batched_scores_vectorized` on the same memory with its axes in another order, so all that is promised there
 /// holds here: out shares no memory with a or b; every output is one chain of multiply-adds, the same bits whatever the
@@ -52,11 +53,12 @@ namespace detail {
 /// Throws `std::invalid_argument` on anything else, before out is touched, with the formula, the index and both
 /// extents; extents of 1 are not stretched (a stride of 0 is the way to say so).
 template <class A, class B, class Out>
-requires same_scalar<A, B> && output_for<Out, scalar_of<A>> HEADWISE_INLINE void einsum(
+requires same_scalar<A, B> && product_output_for<Out, scalar_of<A>> HEADWISE_INLINE void einsum(
     einsum_formula formula, const A& a_like, const B& b_like, Out&& out_like, const scores_options& options = {}) {
     using Scalar = scalar_of<A>;
+    using Result = scalar_of<Out>;
     const tensor_view<const Scalar> a = as_view(a_like), b = as_view(b_like);
-    const tensor_view<Scalar> out = as_view(out_like);
+    const tensor_view<Result> out = as_view(out_like);
     if (!formula.product.one_each) return detail::einsum_merged(formula, a, b, out, options);
 
     if (formula.in_order) {  // nothing to permute: the direct call, to the instruction
@@ -67,7 +69,7 @@ requires same_scalar<A, B> && output_for<Out, scalar_of<A>> HEADWISE_INLINE void
     }
     const tensor_view<const Scalar> q = (formula.exchanged ? b : a).permuted(formula.q_order);
     const tensor_view<const Scalar> k = (formula.exchanged ? a : b).permuted(formula.k_order);
-    const tensor_view<Scalar> result = out.permuted(formula.out_order);
+    const tensor_view<Result> result = out.permuted(formula.out_order);
     if (!detail::extents_fit(formula.product, q.shape(), k.shape(), result.shape())) [[unlikely]]
         detail::check_einsum_extents(formula, a.shape(), b.shape(), out.shape());
     detail::check_einsum_memory(formula, a_like, b_like, out_like);

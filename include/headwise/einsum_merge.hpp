@@ -85,9 +85,9 @@ private:
 struct product_axes {
     axis_group batch, rows, columns, depth;
 
-    template <class Scalar>
+    template <class Scalar, class Result>
     product_axes(const einsum_formula& formula, const tensor_view<const Scalar>& q, const tensor_view<const Scalar>& k,
-                 const tensor_view<Scalar>& out) {
+                 const tensor_view<Result>& out) {
         const axis_names& q_names = formula.exchanged ? formula.b : formula.a;
         const axis_names& k_names = formula.exchanged ? formula.a : formula.b;
         const auto step = [](const axis_names& names, const auto& view, char index) {
@@ -107,21 +107,21 @@ struct product_axes {
 };
 
 /// The sum of no products.
-template <class Scalar>
-void einsum_of_nothing(const tensor_view<Scalar>& out, const scores_options& options) {
+template <class Scalar, class Result>
+void einsum_of_nothing(const tensor_view<Result>& out, const scores_options& options) {
     const shape4& n = out.shape();
     const tensor_view<const Scalar> q(nullptr, {n[0], n[1], n[2], 0}), k(nullptr, {n[0], n[1], n[3], 0});
     batched_scores_vectorized(q, k, out, options);
 }
 
 /// einsum of any formula.
-template <class Scalar>
+template <class Scalar, class Result>
 HEADWISE_NOINLINE void einsum_merged(const einsum_formula& formula, const tensor_view<const Scalar>& a,
-                                     const tensor_view<const Scalar>& b, const tensor_view<Scalar>& out,
+                                     const tensor_view<const Scalar>& b, const tensor_view<Result>& out,
                                      const scores_options& options) {
     check_einsum_extents(formula, a.shape(), b.shape(), out.shape());
     check_einsum_memory(formula, a, b, out);
-    if (is_empty(out.shape()) || is_empty(a.shape())) return einsum_of_nothing(out, options);
+    if (is_empty(out.shape()) || is_empty(a.shape())) return einsum_of_nothing<Scalar>(out, options);
 
     const tensor_view<const Scalar>& q = formula.exchanged ? b : a;
     const tensor_view<const Scalar>& k = formula.exchanged ? a : b;
@@ -143,7 +143,7 @@ HEADWISE_NOINLINE void einsum_merged(const einsum_formula& formula, const tensor
                 tensor_view<const Scalar>(k.data() + i * outer.k + j * inner.k,
                                           {batch.extent, head.extent, column.extent, depth.extent},
                                           {batch.k, head.k, column.k, depth.k}),
-                tensor_view<Scalar>(out.data() + i * outer.out + j * inner.out,
+                tensor_view<Result>(out.data() + i * outer.out + j * inner.out,
                                     {batch.extent, head.extent, row.extent, column.extent},
                                     {batch.out, head.out, row.out, column.out}),
                 options);
