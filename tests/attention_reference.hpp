@@ -75,7 +75,9 @@ attention_expected expect_attention(const tensor<Scalar>& q, const tensor<Scalar
         return t(n[0] == 1 ? 0 : b, n[1] == 1 ? 0 : h, n[2] == 1 ? 0 : l, n[3] == 1 ? 0 : m);
     };
     const double scale = how.scale != 0 ? how.scale : 1 / std::sqrt(static_cast<double>(D));
-    const double u = static_cast<double>(std::numeric_limits<Scalar>::epsilon()) / 2;
+    // The reference rounds as well.
+    const double u =
+        (static_cast<double>(std::numeric_limits<Scalar>::epsilon()) + std::numeric_limits<double>::epsilon()) / 2;
     constexpr double infinity = std::numeric_limits<double>::infinity();
     attention_expected e{tensor<double>({B, H, L, Dv}), tensor<double>({B, H, L, M}),  tensor<double>({B, H, L, M}),
                          tensor<double>({B, H, L, 1}),  tensor<double>({B, H, L, Dv}), tensor<double>({B, H, L, M}),

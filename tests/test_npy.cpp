@@ -1,37 +1,19 @@
 #include <headwise/npy.hpp>
 
 #include <bit>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <random>
 #include <sstream>
 #include <string>
 #include <vector>
 
-#if defined(__unix__) || defined(__APPLE__)
-#include <csignal>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#endif
-
 #include <doctest/doctest.h>
 
-#include "layouts.hpp"
+#include "files.hpp"
 
 using namespace headwise;
-namespace fs = std::filesystem;
 using namespace std::string_literals;
+using test::npy, test::same_bits;
 
 namespace {
-
-/// The bytes of a file: magic, version, length of the header, header, values.
-std::string npy(int major, const std::string& dict, const std::string& values) {
-    std::string bytes = "\x93NUMPY"s + static_cast<char>(major) + '\0';
-    for (int i = 0; i < (major == 1 ? 2 : 4); ++i) bytes += static_cast<char>((dict.size() >> (8 * i)) & 0xff);
-    return bytes + dict + values;
-}
 
 template <class Scalar>
 tensor<Scalar> read(const std::string& bytes) {
@@ -43,32 +25,6 @@ template <class Scalar>
 std::vector<Scalar> values(const tensor<Scalar>& t) {
     return {t.data(), t.data() + t.size()};
 }
-
-template <class Scalar>
-bool same_bits(const tensor<Scalar>& a, const tensor<Scalar>& b) {
-    return a.shape() == b.shape() &&
-           (a.size() == 0 || std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.size()) * sizeof(Scalar)) == 0);
-}
-
-std::string content(const fs::path& path) {
-    std::ifstream in(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-}
-
-/// A folder of our own, gone at the end.
-struct scratch {
-    fs::path folder = fs::temp_directory_path() / ("headwise-npy-" + std::to_string(std::random_device{}()));
-    scratch() { fs::create_directory(folder); }
-    ~scratch() { fs::remove_all(folder); }
-    scratch(const scratch&) = delete;
-    scratch& operator=(const scratch&) = delete;
-
-    fs::path write(const std::string& name, const std::string& bytes) const {
-        std::ofstream(folder / name, std::ios::binary) << bytes;
-        return folder / name;
-    }
-    std::ptrdiff_t files() const { return std::distance(fs::directory_iterator(folder), fs::directory_iterator()); }
-};
 
 const std::string little_f4 =
     "\x00\x00\x80\x3f\x00\x00\x00\xc0\x00\x00\x20\x41\xcd\xcc\xcc\x3d\x00\x00\x80\x7f\x00\x00\x00\x80"s;
@@ -264,162 +220,3 @@ TEST_CASE("a file cut anywhere is refused, and one with any byte changed is read
             }
         }
 }
-
-TEST_CASE("saved bytes are those of numpy.save") {
-    const scratch here;
-    const fs::path path = here.folder / "two.npy";
-    tensor<float> t({1, 1, 1, 2});
-    t(0, 0, 0, 0) = 1;
-    t(0, 0, 0, 1) = -2;
-    save_npy(path, t);
-    const std::string descr = std::endian::native == std::endian::little ? "<f4" : ">f4";
-    const std::string head =
-        "\x93NUMPY\x01\x00\x76\x00{'descr': '"s + descr + "', 'fortran_order': False, 'shape': (1, 1, 1, 2), }";
-    CHECK(content(path) == head + std::string(127 - head.size(), ' ') + '\n' + native_f4.substr(0, 8));
-
-    // The first extent may grow to 21 digits in place; a header that would fill its 64 bytes exactly takes 64 more.
-    CHECK(detail::npy_header_bytes("f4", {1, 100000000000, 10000000000, 10000000000}).size() == 128);
-    CHECK(detail::npy_header_bytes("f4", {10, 100000000000, 10000000000, 10000000000}).size() == 128);
-    CHECK(detail::npy_header_bytes("f4", {1, 100000000000, 10000000000, 100000000000}).size() == 192);
-
-    for (const char* name : {"seed_q.npy", "seed_scores.npy", "ocr_q.npy", "ocr_scores.npy", "ocr_attention.npy"}) {
-        const fs::path original = fs::path(HEADWISE_TEST_DATA) / name;
-        save_npy(path, load_npy<float>(original));
-        CHECK(content(path) == content(original));
-    }
-    CHECK(here.files() == 1);
-}
-
-TEST_CASE_TEMPLATE("what was saved, from any layout, loads to the same bits", Scalar, float, double) {
-    const scratch here;
-    const fs::path path = here.folder / "t.npy";
-    auto t = randn<Scalar>({2, 3, 4, 5}, 1);
-    t(1, 2, 3, 4) = std::numeric_limits<Scalar>::quiet_NaN();
-    t(0, 0, 0, 0) = -std::numeric_limits<Scalar>::denorm_min();
-    for (const auto& how : test::layouts()) {
-        CAPTURE(how.name);
-        save_npy(path, test::laid_out<Scalar>(t, how).view());
-        CHECK(same_bits(load_npy<Scalar>(path), t));
-    }
-    for (const shape4& shape : {shape4{0, 3, 4, 5}, {2, 3, 4, 0}, {1, 1, 1, 1}, {1000000000000, 0, 1000000000000, 1}}) {
-        save_npy(path, tensor<Scalar>(shape));
-        CHECK(same_bits(load_npy<Scalar>(path), tensor<Scalar>(shape)));
-        CHECK((fs::file_size(path) - static_cast<std::uintmax_t>(tensor<Scalar>(shape).size()) * sizeof(Scalar)) % 64 ==
-              0);
-    }
-}
-
-TEST_CASE("a missing file, a folder and a pipe are refused by name") {
-    const scratch here;
-    const std::string missing = (here.folder / "none.npy").string(), folder = here.folder.string();
-    CHECK_THROWS_WITH_AS((void)load_npy<float>(missing), (missing + ": no such file").c_str(), std::invalid_argument);
-    CHECK_THROWS_WITH_AS((void)load_npy<float>(folder), (folder + ": is a directory, not an npy file").c_str(),
-                         std::invalid_argument);
-    CHECK_THROWS_WITH_AS(save_npy(folder, tensor<float>({1, 1, 1, 1})),
-                         (folder + ": cannot be written: it is a directory").c_str(), std::invalid_argument);
-    const fs::path truncated =
-        here.write("short.npy", npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (9,), }\n", "1234"));
-    const std::string needs =
-        truncated.string() + ": shape (1, 1, 1, 9) of float32 needs 36 bytes after the header, the file has 4";
-    CHECK_THROWS_WITH_AS((void)load_npy<float>(truncated), needs.c_str(), std::invalid_argument);
-#if defined(__unix__) || defined(__APPLE__)
-    const std::string pipe = (here.folder / "pipe").string();
-    REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
-    CHECK_THROWS_WITH_AS((void)load_npy<float>(pipe), (pipe + ": is not a regular file").c_str(),
-                         std::invalid_argument);
-    CHECK_THROWS_WITH_AS(save_npy(pipe, tensor<float>({1, 1, 1, 1})),
-                         (pipe + ": cannot be written: it is not a regular file").c_str(), std::invalid_argument);
-    CHECK(fs::is_fifo(pipe));
-#endif
-}
-
-TEST_CASE("where nothing can be written, the path and the system's reason are named") {
-    const scratch here;
-    const std::string nowhere = (here.folder / "none" / "t.npy").string();
-    CHECK_THROWS_WITH_AS(save_npy(nowhere, tensor<float>({1, 1, 1, 1})),
-                         (nowhere + ": cannot be written: No such file or directory").c_str(), std::runtime_error);
-    const std::string below_a_file = (here.write("file", "") / "t.npy").string();
-    CHECK_THROWS_WITH_AS(save_npy(below_a_file, tensor<float>({1, 1, 1, 1})),
-                         (below_a_file + ": cannot be written: Not a directory").c_str(), std::runtime_error);
-    CHECK(here.files() == 1);
-}
-
-#if defined(__unix__) || defined(__APPLE__)
-/// While it lives, no file grows beyond `bytes`: writing fails as on a full disk.
-class file_size_limit {
-public:
-    explicit file_size_limit(rlim_t bytes) {
-        getrlimit(RLIMIT_FSIZE, &before_);
-        const rlimit limited{bytes, before_.rlim_max};
-        setrlimit(RLIMIT_FSIZE, &limited);
-    }
-    ~file_size_limit() {
-        setrlimit(RLIMIT_FSIZE, &before_);
-        std::signal(SIGXFSZ, handler_);
-    }
-
-private:
-    rlimit before_{};
-    void (*handler_)(int) = std::signal(SIGXFSZ, SIG_IGN);
-};
-
-TEST_CASE("when writing stops in the middle, the old file survives and nothing else remains") {
-    const scratch here;
-    const fs::path path = here.write("t.npy", "the old file");
-    for (const std::ptrdiff_t size : {100, 100000}) {  // fails when flushed; fails while it is written
-        const auto t = randn<float>({1, 1, size, 7}, 1);
-        std::string said;
-        try {
-            const file_size_limit limit(1000);
-            save_npy(path, t);
-        } catch (const std::runtime_error& error) {
-            said = error.what();
-        }
-        CHECK(said == path.string() + ": cannot be written: File too large");
-        CHECK(content(path) == "the old file");
-        CHECK(here.files() == 1);
-    }
-}
-
-TEST_CASE("a file that is not committed never was; the first write that fails says so") {
-    const scratch here;
-    const fs::path path = here.write("t", "the old file");
-    {
-        detail::atomic_file file(path);
-        file.write("new", 3);
-        CHECK(here.files() == 2);
-    }
-    CHECK(here.files() == 1);
-    CHECK(content(path) == "the old file");
-    detail::atomic_file file(path);
-    const std::string much(100000, 'x');
-    bool failed = false;
-    try {
-        const file_size_limit limit(1000);
-        file.write(much.data(), much.size());
-    } catch (const std::runtime_error&) {
-        failed = true;
-    }
-    CHECK(failed);
-    CHECK(here.files() == 1);
-}
-
-TEST_CASE("a saved file replaces its predecessor whole: permissions stay, a symbolic link stays one") {
-    const scratch here;
-    const fs::path path = here.write("t.npy", std::string(100000, 'x')), link = here.folder / "link.npy";
-    fs::permissions(path, fs::perms::owner_read | fs::perms::owner_write | fs::perms::group_read);
-    fs::create_symlink("t.npy", link);
-    const auto t = randn<double>({1, 2, 3, 4}, 1);
-    save_npy(link, t);
-    CHECK(fs::is_symlink(link));
-    CHECK(same_bits(load_npy<double>(path), t));
-    CHECK(fs::status(path).permissions() == (fs::perms::owner_read | fs::perms::owner_write | fs::perms::group_read));
-    CHECK(here.files() == 2);
-
-    const mode_t mask = umask(027);
-    save_npy(here.folder / "new.npy", t);
-    umask(mask);
-    CHECK(fs::status(here.folder / "new.npy").permissions() ==
-          (fs::perms::owner_read | fs::perms::owner_write | fs::perms::group_read));
-}
-#endif

@@ -30,6 +30,7 @@ namespace headwise {
 /// - A row that sees no key gives zeros, and an lse of minus infinity; so do all rows for M = 0.
 /// - For D = 0 the weights of the visible keys are equal. For Dv = 0 only lse is written.
 /// - What is masked out does not count, whatever its k and v hold. (A bias of minus infinity hides v, not a NaN in k.)
+///   A key that is seen counts even where its weight has become zero: an infinite v there gives NaN.
 /// - A NaN in q, or in a k that is seen, makes its row NaN, and no other. So does a logit of plus infinity.
 /// - Logits of any size are right. Weights are rounded once where they are subnormal.
 ///

@@ -50,7 +50,8 @@ compile() {
 }
 
 # check NAME MISSING RUNNER TESTS COMMAND...: builds tests/test_<TESTS>.cpp into one program and runs it. MISSING, where
-# not empty, is the tool that is not there.
+# not empty, is the tool that is not there. $except: test cases that are not asked of it, because of $why.
+except= why=
 check() {
     name=$1 missing=$2 runner=$3 tests=$4
     shift 4
@@ -62,9 +63,9 @@ check() {
     log=$work/log
     # shellcheck disable=SC2086
     if compile "$log" "$work/program" "main $(for test in $tests; do printf 'test_%s ' "$test"; done)" "$@" &&
-        $runner "$work/program" --test-case-exclude="shapes of several*,threads*,two callers*,a pool*" \
-            >"$log" 2>&1; then
-        line ok "$name"
+        $runner "$work/program" \
+            --test-case-exclude="shapes of several*,threads*,two callers*,a pool*${except:+,$except}" >"$log" 2>&1; then
+        line ok "$name${except:+, without test cases on $why}"
     else
         tail -n 30 "$log"
         line FAILED "$name"
@@ -159,9 +160,14 @@ read_by "Doxygen" doxygen document
 # 32-bit programs need: x86-64's will do.
 optimise=-O1
 x86=/usr/include/x86_64-linux-gnu
-# (test_npy has sizes of 64 bits.)
+# x87 computes in registers of 64 bits of mantissa, and rounds only what it has to put into memory: which of the sums
+# these are depends on what is computed beside them. Results are as accurate, but not the same bits for other strides,
+# alignments and numbers of rows, as they are with SSE2 and on every other processor. (test_npy has sizes of 64 bits.)
+except="any strides*,transposed operands*,strided operands whose*,a row's bits*"
+why="equal bits, which x87 does not promise"
 check "32-bit x86" "$(unless_compiles g++ -m32 -idirafter $x86)" "" "headwise agreement compare $kernels" \
     g++ -std=c++20 -m32 $x86_warnings -idirafter $x86
+except= why=
 check "32-bit x86 with SSE2" "$(unless_compiles g++ -m32 -idirafter $x86)" "" "headwise $kernels" \
     g++ -std=c++20 -m32 -msse2 -mfpmath=sse $x86_warnings -idirafter $x86
 export HEADWISE_TEST_DENSE=0 # fewer sizes where a processor is emulated
