@@ -251,7 +251,10 @@ struct settings {
     }
 };
 
-/// What is left of the time is shared by the cells that are left, in proportion to what a trial of each takes.
+/// A cell's share of the time: rates of some per cent need more trials than rates near one.
+double weight(const cell& c) { return c.effect > 0 || c.margin > 0 ? 0.4 : 1; }
+
+/// What is left of the time is shared by the cells that are left.
 void run_cells(const settings& s, clock_type::time_point start, double scale) {
     const std::vector<tool> racing = tools();
     std::vector<cell> chosen;
@@ -259,10 +262,10 @@ void run_cells(const settings& s, clock_type::time_point start, double scale) {
         if (s.wants(load_names[static_cast<std::size_t>(c.machine)])) chosen.push_back(c);
     }
     double weight_left = 0;
-    for (const cell& c : chosen) weight_left += c.seconds;
+    for (const cell& c : chosen) weight_left += weight(c);
     for (const cell& c : chosen) {
-        const double share = (60 * s.minutes - seconds_since(start)) * c.seconds / weight_left;
-        weight_left -= c.seconds;
+        const double share = (60 * s.minutes - seconds_since(start)) * weight(c) / weight_left;
+        weight_left -= weight(c);
         const disturbance busy(c.machine);
         const auto begin = clock_type::now();
         const auto trips = static_cast<std::uint64_t>(1e3 * c.call_us * scale);

@@ -115,7 +115,8 @@ void attention_weights_loop(const Q& q_like, const K& k_like, Out&& out_like,
 /// Hkv).
 ///
 /// v (B, Hkv, M, Dv), out (B, Hq, L, Dv). Keys of weight zero do not count: an infinite or NaN v there does not spread
-/// (the fused routine leaves out only those that are masked). So a row that sees nothing is zero. Makes the weights of all heads: O(L M) memory.
+/// (the fused routine leaves out only those that are masked). So a row that sees nothing is zero. Makes the weights of
+/// all heads: O(L M) memory.
 template <class Q, class K, class V, class Out>
     requires same_scalar<Q, K> && same_scalar<Q, V> && product_output_for<Out, scalar_of<Q>>
 void attention_loop(const Q& q, const K& k, const V& v_like, Out&& out_like,
