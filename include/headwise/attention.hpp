@@ -11,6 +11,7 @@
 #include <headwise/attention_options.hpp>
 #include <headwise/attention_plan.hpp>
 #include <headwise/kernel/attention_kernels.hpp>
+#include <headwise/probe.hpp>
 #include <headwise/tensor.hpp>
 
 namespace headwise {
@@ -49,6 +50,7 @@ void attention(const Q& q, const K& k, const V& v, Out&& out, const attention_op
     if (call.is_empty()) return;
     const auto plan = call.plan(options.threads);
     auto* const memory = detail::attention_memory(plan, options.workspace);
+    HEADWISE_PROBE("attention");
     if (plan.few) detail::run_few(call, plan, options, memory);
     else detail::run_tiles(call, plan, options, memory, call.kernel.attend);
 }

@@ -244,9 +244,14 @@ void attend(const attention_arguments<In, Out>& a, const attention_piece& piece,
     for (std::ptrdiff_t first = round_down(first_seen, space.block_columns); first < last_seen;
          first += space.block_columns) {
         const std::ptrdiff_t columns = least(space.block_columns, a.columns - first), end = first + columns;
-        pack(workspace, k + first * a.k.row(), a.k.row(), a.k.column(), columns, a.depth);
-        prepare_values(a, v + first * a.v.row(), columns,
-                       a.is_masked(first_row, first, end) || a.is_masked(last_row, first, end), false, copy, values);
+        {
+            HEADWISE_PROBE("pack k and v");
+            pack(workspace, k + first * a.k.row(), a.k.row(), a.k.column(), columns, a.depth);
+            prepare_values(a, v + first * a.v.row(), columns,
+                           a.is_masked(first_row, first, end) || a.is_masked(last_row, first, end), false, copy,
+                           values);
+        }
+        HEADWISE_PROBE("tiles");
         for (walk.restart(); walk.more(); walk.next()) {
             const attend_tile<Sum> tile = walk.tile();
             if (most(tile.first, first) >= least(tile.last, end)) continue;

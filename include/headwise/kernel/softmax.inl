@@ -154,6 +154,7 @@ template <class Scalar>
 HEADWISE_NOINLINE void soften(const logit_rules<Scalar>& a, const logits_block& block, std::ptrdiff_t begin,
                               std::ptrdiff_t end, Scalar* logits, std::ptrdiff_t row_step, row_state<Scalar>* states,
                               tile_states<Scalar>& tile) {
+    HEADWISE_PROBE("softmax");
     using V = typename tiling<Scalar>::vector;
     constexpr std::ptrdiff_t width = tiling<Scalar>::width;
     alignas(64) Scalar tops[most_tile_rows];

@@ -117,7 +117,11 @@ HEADWISE_INLINE void weigh_tiles(const attention_arguments<In, Out>& a, const at
     Sum* const q_rows = workspace + space.panels;
     Sum* logits = q_rows + space.q_rows;
     Sum* other = logits + space.logits;
-    pack(workspace, a.k.head(piece.batch, piece.kv_head), a.k.row(), a.k.column(), a.columns, a.depth);
+    {
+        HEADWISE_PROBE("pack k");
+        pack(workspace, a.k.head(piece.batch, piece.kv_head), a.k.row(), a.k.column(), a.columns, a.depth);
+    }
+    HEADWISE_PROBE("tiles");
     finished_rows<In, Out> finished;
     for (std::ptrdiff_t member = 0; member < a.group; ++member) {
         std::ptrdiff_t row = piece.first * split.low + least(piece.first, split.higher);
