@@ -15,6 +15,14 @@
 
 namespace headwise::test {
 
+/// q (B, H, L, D), k (B, Hkv, M, D), v (B, Hkv, M, Dv).
+struct extents {
+    std::ptrdiff_t B, H, Hkv, L, M, D, Dv;
+    [[nodiscard]] std::string text() const {
+        return detail::text_of({B, H, L, M}) + ", Hkv, D, Dv = " + detail::text_of({Hkv, D, Dv, 0});
+    }
+};
+
 /// The options again, without memory: masks and biases as tensors, everything by its meaning.
 template <class Scalar>
 struct attention_case {

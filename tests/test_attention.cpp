@@ -16,6 +16,7 @@
 #include "attention_reference.hpp"
 
 using namespace headwise;
+using test::extents;
 
 namespace {
 
@@ -42,13 +43,6 @@ template <class Scalar>
 bool all_finite(const tensor<Scalar>& t) {
     return std::all_of(t.data(), t.data() + t.size(), [](Scalar x) { return std::isfinite(x); });
 }
-
-struct extents {
-    std::ptrdiff_t B, H, Hkv, L, M, D, Dv;
-    [[nodiscard]] std::string text() const {
-        return detail::text_of({B, H, L, M}) + ", Hkv, D, Dv = " + detail::text_of({Hkv, D, Dv, 0});
-    }
-};
 
 const std::vector<extents> shapes{
     {1, 1, 1, 1, 1, 1, 1},     {2, 6, 2, 1, 300, 64, 64}, {1, 4, 1, 3, 700, 33, 50},   {1, 2, 2, 5, 7, 8, 9},

@@ -20,6 +20,7 @@
 #include "layouts.hpp"
 
 using namespace headwise;
+using test::extents;
 
 namespace {
 
@@ -129,13 +130,6 @@ public:
 private:
     std::vector<Scalar> memory_;
     tensor_view<Scalar> view_;
-};
-
-struct extents {
-    std::ptrdiff_t B, H, Hkv, L, M, D, Dv;
-    [[nodiscard]] std::string text() const {
-        return detail::text_of({B, H, L, M}) + ", Hkv, D, Dv = " + detail::text_of({Hkv, D, Dv, 0});
-    }
 };
 
 /// Few rows and many, whole vectors and parts, one block of columns and several, groups; nothing to see, or to sum.
