@@ -142,7 +142,7 @@ TEST_CASE("a child has a working pool of its own, though its parent had used one
     REQUIRE(work.is_right({.threads = 2}));
     const auto a_pool_thread_works = [] {
         std::atomic<bool> done{false};
-        detail::shared_pool().Schedule([&] { done = true; });
+        detail::shared_threads::get().pool.Schedule([&] { done = true; });
         const auto start = std::chrono::steady_clock::now();
         while (!done && std::chrono::steady_clock::now() - start < std::chrono::seconds(5)) std::this_thread::yield();
         return done.load();

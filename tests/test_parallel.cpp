@@ -1,21 +1,35 @@
 #include <atomic>
+#include <chrono>
 #include <new>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
 #include <headwise/parallel.hpp>
 
+using headwise::detail::choose_threads;
+using headwise::detail::crew;
 using headwise::detail::parallel_for;
+using headwise::detail::shared_pieces;
+using namespace std::chrono_literals;
 
 namespace {
 
-/// How often each i was called, and the highest worker seen.
+/// How often each i was called, the highest worker seen, and whether two threads were ever the same worker at once.
 struct tally {
     std::vector<std::atomic<int>> calls;
     std::atomic<int> highest{0};
+    std::atomic<bool> at_work[16] = {};
+    std::atomic<bool> shared_a_worker{false};
 
     explicit tally(std::ptrdiff_t count) : calls(static_cast<std::size_t>(count)) {}
     void operator()(int worker, std::ptrdiff_t i) {
+        std::atomic<bool>& busy = at_work[worker % 16];
+        if (busy.exchange(true)) shared_a_worker = true;
+        count(worker, i);
+        busy = false;
+    }
+    void count(int worker, std::ptrdiff_t i) {
         calls[static_cast<std::size_t>(i)].fetch_add(1);
         for (int seen = highest; worker > seen && !highest.compare_exchange_weak(seen, worker);) {
         }
@@ -23,7 +37,7 @@ struct tally {
     [[nodiscard]] bool each_once() const {
         for (const std::atomic<int>& count : calls)
             if (count != 1) return false;
-        return true;
+        return !shared_a_worker;
     }
 };
 
@@ -109,4 +123,96 @@ TEST_CASE("a pool that has no memory for a task: the caller does the work") {
     parallel_for(&pool, 4, 20, [&](int worker, std::ptrdiff_t i) { seen(worker, i); });
     CHECK(seen.each_once());
     CHECK(seen.highest == 0);
+}
+
+TEST_CASE("again and again, at every distance: each index once, whether helpers are awake, asleep or about to leave") {
+    for (int time = 0; time < 2000; ++time) {
+        const std::ptrdiff_t count = 1 + time % 37;
+        tally seen(count);
+        parallel_for(nullptr, 2 + time % 15, count, [&](int worker, std::ptrdiff_t i) { seen(worker, i); });
+        REQUIRE(seen.each_once());
+        if (time % 10 == 0) std::this_thread::sleep_for(std::chrono::microseconds(time % 120));
+    }
+}
+
+TEST_CASE("a crew: helpers come once, stay awake for a while, and leave") {
+    Eigen::ThreadPool pool(2);
+    crew helpers(1000us);
+    for (int time = 0; time < 50; ++time) {
+        tally seen(40);
+        const auto body = [&](int worker, std::ptrdiff_t i) { seen(worker, i); };
+        const int workers = 3 - time % 2;  // one helper too many every other time
+        shared_pieces work(workers, 40, body, -1);
+        REQUIRE(crew::share(&helpers, pool, work));
+        CHECK(seen.each_once());
+        CHECK(seen.highest < workers);
+        CHECK(helpers.awake() <= 3);  // the two, and one more where one was about to leave
+    }
+    const auto start = std::chrono::steady_clock::now();
+    while (helpers.awake() != 0 && std::chrono::steady_clock::now() - start < 20s) std::this_thread::yield();
+    CHECK(helpers.awake() == 0);
+}
+
+TEST_CASE("a crew that is at one caller's does nothing for another") {
+    exhausted_pool pool;
+    crew helpers(0us);
+    const auto nothing = [](int, std::ptrdiff_t) {};
+    bool inner = true;
+    const auto body = [&](int, std::ptrdiff_t) {
+        shared_pieces more(2, 1, nothing, -1);
+        inner = crew::share(&helpers, pool, more);
+    };
+    shared_pieces work(2, 1, body, -1);
+    CHECK(crew::share(&helpers, pool, work));
+    CHECK_FALSE(inner);
+    CHECK(helpers.awake() == 0);  // no memory for a task: nobody is expected
+}
+
+TEST_CASE("helpers wait until the caller has its result, however long its last piece takes") {
+    Eigen::ThreadPool pool(1);
+    for (int time = 0; time < 20; ++time) {
+        std::atomic<int> done{0};
+        parallel_for(&pool, 2, 2, [&](int, std::ptrdiff_t) {
+            std::this_thread::sleep_for(std::chrono::microseconds(300));
+            ++done;
+        });
+        CHECK(done == 2);
+    }
+}
+
+TEST_CASE("how many threads: none is woken for little work; what comes right after a call is shared all the same") {
+    const auto use = [](int wanted, double nanoseconds, const headwise::thread_pool* pool = nullptr) {
+        const auto chosen = choose_threads(wanted, nanoseconds, pool);
+        return std::vector<int>{chosen.most, chosen.now};
+    };
+    using counts = std::vector<int>;
+    const int all = headwise::detail::hardware_threads();
+    const auto start = std::chrono::steady_clock::now();  // helpers of other tests leave
+    while (headwise::detail::shared_threads::awake() != 0 && std::chrono::steady_clock::now() - start < 20s)
+        std::this_thread::yield();
+    auto& last = headwise::detail::last_call();
+
+    last = {};
+    CHECK(use(1, 1e9) == counts{1, 1});
+    CHECK(use(2, 500) == counts{1, 1});
+    if (all >= 2) {
+        CHECK(use(2, 5e3) == counts{2, 1});  // room for two, in case
+        CHECK(use(2, 99e3) == counts{2, 1});
+        CHECK(use(2, 101e3) == counts{2, 2});
+        last = std::chrono::steady_clock::now() + 1h;  // as if a call had just ended
+        CHECK(use(2, 500) == counts{1, 1});
+        CHECK(use(2, 5e3) == counts{2, 2});
+        CHECK(use(0, 5e3)[1] == 2);  // one more than are awake at a time
+    }
+    CHECK(use(1000, 1e9) == counts{all, all});  // no more than there are
+
+    Eigen::ThreadPool pool(1);  // whose habits are not known
+    CHECK(use(2, 5e3, &pool) == counts{1, 1});
+    CHECK(use(2, 101e3, &pool) == counts{2, 2});
+    CHECK(use(1000, 1e9, &pool) == counts{1000, 1000});
+    last = {};
+    headwise::detail::note_call({1, 1});
+    CHECK(last == std::chrono::steady_clock::time_point{});
+    headwise::detail::note_call({2, 1});
+    CHECK(last != std::chrono::steady_clock::time_point{});
 }

@@ -76,8 +76,6 @@ private:
     headwise::machine_limits seen_;
 };
 
-constexpr double settle_seconds = 5e-3;  // OpenMP's and OpenBLAS's idle threads spin for a while
-
 /// `who` first to last; the first is the subject.
 template <class Scalar>
 result race_shape(const shape& s, const std::vector<contender>& who, const options& o) {
@@ -109,7 +107,7 @@ result race_shape(const shape& s, const std::vector<contender>& who, const optio
     constexpr std::size_t looks = 10;
     if (!entrants.empty())
         race_rounds(entrants, {.budget = o.budget,
-                               .settle = o.threads > 1 ? settle_seconds : 0,
+                               .settle = o.threads > 1,
                                .processor_time = o.cpu_time,
                                .each = [&](std::size_t round) {
                                    if (round < looks) probe.look();
@@ -149,7 +147,7 @@ std::optional<pair_result> race_pair(const pair_of_shapes& shapes, const contend
         if (!reference<Scalar>(on->get()).agrees(on->out())) return std::nullopt;
     }
     race_rounds(entrants,
-                {.budget = o.budget, .settle = o.threads > 1 ? settle_seconds : 0, .processor_time = o.cpu_time});
+                {.budget = o.budget, .settle = o.threads > 1, .processor_time = o.cpu_time});
     const double flops[] = {shapes.first.work(sizeof(Scalar)).flops, shapes.second.work(sizeof(Scalar)).flops};
     pair_result r{shapes.title, flops[0] / median_seconds(entrants[0]) / 1e9,
                   flops[1] / median_seconds(entrants[1]) / 1e9, paired_ratio(entrants[0], entrants[1])};

@@ -30,7 +30,7 @@ struct entrant {
 
 struct round_options {
     double budget = 2;            ///< seconds for all rounds together
-    double settle = 0;            ///< seconds of rest before each entrant: another's idle threads spin on
+    bool settle = false;          ///< before each entrant, wait until no thread of this program spins on
     bool processor_time = false;  ///< of the calling thread alone
     std::size_t fewest = 7;       ///< rounds, whatever the budget: an interval needs 6
     std::size_t subject = 0;      ///< the entrant that never rests
@@ -50,6 +50,25 @@ inline double now(bool processor_time) {
     static_cast<void>(processor_time);
 #endif
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Rests until the threads of this program do: a pool's idle threads look for work for a while before they sleep
+/// (OpenMP's some milliseconds, OpenBLAS's 25), on the processor that the next entrant's want. At most 0.2 s.
+inline void settle() {
+#if defined(CLOCK_PROCESS_CPUTIME_ID)
+    const auto used = [] {
+        std::timespec t{};
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+        return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+    };
+    for (int i = 0; i < 100; ++i) {
+        const double before = used(), start = now(false);
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        if (used() - before < 0.1 * (now(false) - start)) return;
+    }
+#else
+    std::this_thread::sleep_for(std::chrono::milliseconds(40));
+#endif
 }
 
 inline double seconds_of(const runner& run, std::ptrdiff_t calls, bool processor_time) {
@@ -111,8 +130,8 @@ inline void race_rounds(std::vector<entrant>& entrants, const round_options& opt
                 e.seconds.push_back(std::numeric_limits<double>::quiet_NaN());
                 continue;
             }
-            if (options.settle > 0) {
-                std::this_thread::sleep_for(std::chrono::duration<double>(options.settle));
+            if (options.settle) {
+                settle();
                 e.run(1);  // wakes its own threads
             }
             e.seconds.push_back(seconds_of(e.run, calls_for(i), options.processor_time));

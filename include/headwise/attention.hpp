@@ -48,7 +48,7 @@ void attention(const Q& q, const K& k, const V& v, Out&& out, const attention_op
     const detail::attention_call<scalar_of<Q>, scalar_of<Out>> call(as_view(q), as_view(k), as_view(v), as_view(out),
                                                                     options);
     if (call.is_empty()) return;
-    const auto plan = call.plan(options.threads);
+    const auto plan = call.plan(options);
     auto* const memory = detail::attention_memory(plan, options.workspace);
     HEADWISE_PROBE("attention");
     if (plan.few) detail::run_few(call, plan, options, memory);
@@ -73,7 +73,7 @@ template <class Q, class K, class V, class Out>
                                                     const attention_options_for<Q>& options = {}) {
     const detail::attention_call<scalar_of<Q>, scalar_of<Out>> call(as_view(q), as_view(k), as_view(v), as_view(out),
                                                                     options);
-    return call.is_empty() ? 0 : call.plan(options.threads).bytes();
+    return call.is_empty() ? 0 : call.plan(options).bytes();
 }
 
 }  // namespace headwise

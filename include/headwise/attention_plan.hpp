@@ -38,7 +38,7 @@ const kernel::attention_kernel<In, Out>& attention_kernel_for(isa chosen) noexce
 /// On how many threads, in how many pieces, with how much memory, in scalars.
 template <class Sum>
 struct attention_plan {
-    int threads;
+    thread_use threads;
     bool few;  // by chunks of columns, else by row tiles
     std::ptrdiff_t step, first,
         pieces;                     // columns or row tiles of a piece; of one head of k, the first and their number
@@ -46,7 +46,7 @@ struct attention_plan {
     std::ptrdiff_t wave = 0, partial = 0;  // few: heads of k at a time, and the partial results of one head
 
     [[nodiscard]] std::size_t bytes() const noexcept {
-        const std::ptrdiff_t scalars = threads * (kernel + states) + wave * partial;
+        const std::ptrdiff_t scalars = threads.most * (kernel + states) + wave * partial;
         return static_cast<std::size_t>(scalars) * sizeof(Sum) + 63;  // room to begin at a multiple of 64 bytes
     }
 };
@@ -101,8 +101,8 @@ public:
                 value_depth_};
     }
 
-    [[nodiscard]] attention_plan<Sum> plan(int threads) const;
-    [[nodiscard]] attention_plan<Sum> plan_weights(int threads) const;
+    [[nodiscard]] attention_plan<Sum> plan(const attention_options<Sum>& options) const;
+    [[nodiscard]] attention_plan<Sum> plan_weights(const attention_options<Sum>& options) const;
 
     void write_lse(std::ptrdiff_t b, std::ptrdiff_t h, std::ptrdiff_t l, const kernel::row_state<Sum>& row) const {
         if (lse_.data() != nullptr) lse_(b, h, l, 0) = row.most + std::log(row.sum);
@@ -128,13 +128,14 @@ private:
     }
 
     /// The thread count that the work is worth, and the row tiles of a piece for it.
-    [[nodiscard]] attention_plan<Sum> plan_tiles(int threads, double flops) const {
+    [[nodiscard]] attention_plan<Sum> plan_tiles(const attention_options<Sum>& options, double nanoseconds) const {
         attention_plan<Sum> plan{};
-        plan.threads = threads == 1 ? 1 : worthwhile_threads(threads, flops);
+        plan.threads = choose_threads(options.threads, nanoseconds, options.pool);
         const std::ptrdiff_t tiles = up(q_.shape()[2], kernel.tile_rows);
         // Each piece packs k anew: at least so many tiles, that this is little.
         constexpr std::ptrdiff_t pieces_per_thread = 4, fewest_tiles = 4;
-        const std::ptrdiff_t wanted = plan.threads == 1 ? 1 : up(plan.threads * pieces_per_thread, kv_heads());
+        const std::ptrdiff_t wanted =
+            plan.threads.most == 1 ? 1 : up(plan.threads.most * pieces_per_thread, kv_heads());
         plan.step = std::min(tiles, std::max(fewest_tiles, up(tiles, wanted)));
         plan.pieces = up(tiles, plan.step);
         plan.states = up(2 * arguments().group * q_.shape()[2], 64) * 64;
@@ -157,12 +158,12 @@ private:
 };
 
 template <class Scalar, class Result>
-auto attention_call<Scalar, Result>::plan(int threads) const -> attention_plan<Sum> {
+auto attention_call<Scalar, Result>::plan(const attention_options<Sum>& options) const -> attention_plan<Sum> {
     const auto a = arguments();
-    const double heads = static_cast<double>(kv_heads() * a.group);
-    const double flops =
-        2 * heads * static_cast<double>(a.rows * a.columns) * static_cast<double>(a.depth + a.value_depth);
-    attention_plan<Sum> plan = plan_tiles(threads, flops);
+    const auto rows = static_cast<double>(a.group * a.rows), columns = static_cast<double>(kv_heads() * a.columns);
+    const auto depths = static_cast<double>(a.depth + a.value_depth);
+    attention_plan<Sum> plan = plan_tiles(
+        options, expected_nanoseconds(2 * rows * columns * depths, columns * depths * double{sizeof(Scalar)}));
     plan.few = a.rows <= kernel.most_few && a.k.column() == 1 && a.v.column() == 1 && a.columns > 0;
     if (!plan.few) {
         plan.kernel = up(kernel.attend_workspace(a, plan.step), 64) * 64;
@@ -176,15 +177,16 @@ auto attention_call<Scalar, Result>::plan(int threads) const -> attention_plan<S
     plan.states = 0;
     plan.partial =
         64 + up(plan.pieces * a.group * a.rows * (up(a.value_depth, kernel.lanes) * kernel.lanes + 2), 64) * 64;
-    plan.wave = plan.threads == 1 ? 1 : std::clamp<std::ptrdiff_t>(most_partial / plan.partial, 1, kv_heads());
+    plan.wave = plan.threads.most == 1 ? 1 : std::clamp<std::ptrdiff_t>(most_partial / plan.partial, 1, kv_heads());
     return plan;
 }
 
 template <class Scalar, class Result>
-auto attention_call<Scalar, Result>::plan_weights(int threads) const -> attention_plan<Sum> {
+auto attention_call<Scalar, Result>::plan_weights(const attention_options<Sum>& options) const -> attention_plan<Sum> {
     const auto a = arguments();
     const double outputs = static_cast<double>(kv_heads() * a.group) * static_cast<double>(a.rows * a.columns);
-    attention_plan<Sum> plan = plan_tiles(threads, 2 * outputs * static_cast<double>(a.depth + 16));
+    attention_plan<Sum> plan = plan_tiles(options, expected_nanoseconds(2 * outputs * static_cast<double>(a.depth + 16),
+                                                                        outputs * double{sizeof(Result)}));
     plan.kernel = up(kernel.weigh_workspace(a), 64) * 64;
     return plan;
 }
@@ -207,7 +209,7 @@ void run_tiles(const attention_call<Scalar, Result>& call, const attention_plan<
     auto a = call.arguments();
     a.stream = stream;
     const std::ptrdiff_t tiles = (a.rows + call.kernel.tile_rows - 1) / call.kernel.tile_rows;
-    parallel_for(options.pool, plan.threads, call.kv_heads() * plan.pieces, [&](int worker, std::ptrdiff_t i) {
+    parallel_for(options.pool, plan.threads.now, call.kv_heads() * plan.pieces, [&](int worker, std::ptrdiff_t i) {
         const std::ptrdiff_t head = i / plan.pieces, first = i % plan.pieces * plan.step;
         const kernel::attention_piece piece{head / a.kv_heads, head % a.kv_heads, first,
                                             std::min(first + plan.step, tiles)};
@@ -220,6 +222,7 @@ void run_tiles(const attention_call<Scalar, Result>& call, const attention_plan<
             for (std::ptrdiff_t l = row_of(piece.first); l < row_of(piece.last); ++l)
                 call.write_lse(piece.batch, piece.kv_head * a.group + member, l, states[member * a.rows + l]);
     });
+    note_call(plan.threads);
 }
 
 /// Few rows: the chunks of some heads at a time, then their merging.
@@ -229,13 +232,13 @@ void run_few(const attention_call<Scalar, Result>& call, const attention_plan<Su
     const auto a = call.arguments();
     const std::ptrdiff_t rows = a.group * a.rows, lanes = call.kernel.lanes;
     const std::ptrdiff_t padded = (a.value_depth + lanes - 1) / lanes * lanes;
-    Sum* const shared = memory + plan.threads * plan.kernel;
+    Sum* const shared = memory + plan.threads.most * plan.kernel;
     const auto states_of = [&](Sum* partial) {
         return reinterpret_cast<kernel::row_state<Sum>*>(partial + plan.pieces * rows * padded);
     };
     for (std::ptrdiff_t first = 0; first < call.kv_heads(); first += plan.wave) {
         const std::ptrdiff_t heads = std::min(plan.wave, call.kv_heads() - first);
-        parallel_for(options.pool, plan.threads, heads * plan.pieces, [&](int worker, std::ptrdiff_t i) {
+        parallel_for(options.pool, plan.threads.now, heads * plan.pieces, [&](int worker, std::ptrdiff_t i) {
             const std::ptrdiff_t head = first + i / plan.pieces, chunk = i % plan.pieces,
                                  column = (plan.first + chunk) * plan.step;
             Sum* const partial = shared + i / plan.pieces * plan.partial;
@@ -251,6 +254,7 @@ void run_few(const attention_call<Scalar, Result>& call, const attention_plan<Su
                 call.write_lse(piece.batch, piece.kv_head * a.group + r / a.rows, r % a.rows, states_of(partial)[r]);
         }
     }
+    note_call(plan.threads);
 }
 
 }  // namespace headwise::detail

@@ -24,7 +24,7 @@ template <class Scalar, class Result>
 void run_weights(const attention_call<Scalar, Result>& call, const attention_options<attention_scalar<Scalar>>& options,
                  decltype(attention_call<Scalar, Result>::Kernel::weigh) run) {
     if (call.is_empty()) return;
-    const auto plan = call.plan_weights(options.threads);
+    const auto plan = call.plan_weights(options);
     const auto a = call.arguments();
     run_tiles(call, plan, options, attention_memory(plan, options.workspace), run,
               stream_weights(a, call.kv_heads() * a.group));

@@ -89,15 +89,16 @@ HEADWISE_NOINLINE void run_scores(const kernel::scores_kernel<In, Result>& kerne
     using Scalar = const scalar_of<Q>;
     const scores_call<In, Result> call(kernel, tensor_view<Scalar>(as_view(q)), tensor_view<Scalar>(as_view(k)),
                                        as_view(out), options);
-    const scores_plan<In, Result> plan(kernel, call, options.threads);
+    const scores_plan<In, Result> plan(kernel, call, options);
     kernel::sum_of<In>* const memory = memory_for(plan, options.workspace);
-    parallel_for(options.pool, plan.threads, plan.cut.pieces(), [&](int worker, std::ptrdiff_t i) {
+    parallel_for(options.pool, plan.threads.now, plan.cut.pieces(), [&](int worker, std::ptrdiff_t i) {
         const kernel::scores_arguments<In, Result> piece = plan.cut.piece(call.arguments, i);
         const kernel::head_range range = plan.cut.heads_of(i, call.heads);
         HEADWISE_PROBE("piece");
         if (call.few) kernel.few(piece, range);
         else kernel.packed(piece, range, memory + worker * plan.scalars);
     });
+    note_call(plan.threads);
 }
 
 /// Few rows, unit strides, as many heads of q as of k, and too little work for a second thread: nothing to prepare.
@@ -105,7 +106,7 @@ template <class Scalar>
 [[nodiscard]] HEADWISE_INLINE bool is_small(const kernel::scores_kernel<Scalar>& kernel,
                                             const kernel::scores_arguments<Scalar>& a, std::ptrdiff_t heads,
                                             int threads) noexcept {
-    return is_few(kernel, a) && (threads == 1 || flops_of(a, heads) < 2 * flops_per_thread);
+    return is_few(kernel, a) && (threads == 1 || expected_time_of(a, heads) < 2 * worth_sharing);
 }
 
 /// The views' strides are pointed at: they must live as long as the arguments.
@@ -166,8 +167,8 @@ HEADWISE_INLINE void compute_scores(const Q& q_like, const K& k_like, Out& out_l
 /// BF16, taken for bfloat16 where the machine has it, the chain is one of pairs of products, with denormals as zeros:
 /// within gamma_D of the exact sum as well, but with other bits than elsewhere; `.isa = isa::avx512` has those.
 ///
-/// With threads = 1 it allocates nothing once the calling thread's workspace has grown; more threads cost some small
-/// allocations a call, for the pool's tasks. Safe to call from several threads at once, and from tasks of the pool.
+/// It allocates nothing once the calling thread's workspace has grown, but for the pool's tasks where threads must be
+/// woken. Safe to call from several threads at once, and from tasks of the pool.
 /// Throws `std::invalid_argument` on anything else, before out is touched; `std::bad_alloc` when there is no memory.
 template <class Q, class K, class Out>
     requires same_scalar<Q, K> && product_output_for<Out, scalar_of<Q>>
@@ -189,7 +190,7 @@ template <class Q, class K, class Out>
     if (detail::is_empty(out_like.shape()) || q_like.shape()[3] == 0) return 0;
     const tensor_view<const scalar_of<Q>> q = as_view(q_like), k = as_view(k_like);
     const detail::scores_call call(kernel, q, k, as_view(out_like), options);
-    return detail::scores_plan(kernel, call, options.threads).bytes();
+    return detail::scores_plan(kernel, call, options).bytes();
 }
 
 /// The same, into a new tensor (B, H, L, M).

@@ -26,8 +26,6 @@ inline constexpr std::ptrdiff_t streaming_bytes = std::ptrdiff_t{8} << 20;
 /// (8,12,197,197,64): 1.1 times as fast; (64,3,49,49,32), with heads of 12 KiB: 0.92 times, so they are left alone.
 inline constexpr std::ptrdiff_t prefetch_bytes = std::ptrdiff_t{1} << 20,
                                 prefetch_head_bytes = std::ptrdiff_t{24} << 10;
-/// A further thread must have so much to do that its wake-up, some 30 us, is small beside it.
-inline constexpr double flops_per_thread = 1.2e7;
 
 /// A scalar as the kernels know it.
 template <class Scalar>
@@ -95,9 +93,12 @@ template <class In, class Out>
            reinterpret_cast<std::uintptr_t>(out.data) % 64 == 0;
 }
 
+/// A call's time on one thread, roughly, in nanoseconds.
 template <class In, class Out>
-[[nodiscard]] double flops_of(const kernel::scores_arguments<In, Out>& a, std::ptrdiff_t heads) noexcept {
-    return 2.0 * static_cast<double>(heads * a.members * a.rows * a.columns) * static_cast<double>(a.depth);
+[[nodiscard]] double expected_time_of(const kernel::scores_arguments<In, Out>& a, std::ptrdiff_t heads) noexcept {
+    const auto columns = static_cast<double>(heads * a.columns), rows = static_cast<double>(a.members * a.rows),
+               depth = static_cast<double>(a.depth);
+    return expected_nanoseconds(2 * rows * columns * depth, columns * (depth * sizeof(In) + rows * sizeof(Out)));
 }
 
 /// Few rows, each head's its own, with unit strides: nothing is packed.
@@ -218,12 +219,13 @@ struct scores_cut {
     }
 };
 
+/// Into some `wanted` pieces. A head is cut along the longer side: each piece packs what it reads of k, so that pieces
+/// of columns pack nothing twice.
 template <class In, class Out>
 scores_cut cut_work(const kernel::scores_arguments<In, Out>& a, std::ptrdiff_t heads,
-                    const kernel::scores_kernel<In, Out>& kernel, int threads) {
+                    const kernel::scores_kernel<In, Out>& kernel, std::ptrdiff_t wanted) {
     const auto up = [](std::ptrdiff_t n, std::ptrdiff_t by) { return (n + by - 1) / by; };
-    constexpr std::ptrdiff_t pieces_per_thread = 4;  // what a slower thread leaves, a faster one takes
-    const std::ptrdiff_t wanted = threads == 1 ? 1 : threads * pieces_per_thread;
+    constexpr std::ptrdiff_t columns_at_once = 64;  // a multiple of every target's tile
     scores_cut cut{std::max<std::ptrdiff_t>(1, heads / wanted), a.members, a.rows, a.columns, 0, 1, 1, 1};
     cut.heads = up(heads, cut.head_step);
     std::ptrdiff_t per_head = up(wanted, heads);
@@ -233,22 +235,15 @@ scores_cut cut_work(const kernel::scores_arguments<In, Out>& a, std::ptrdiff_t h
         cut.members = up(a.members, cut.member_step);
         per_head = up(per_head, cut.members);
     }
-    if (per_head > 1) {
-        if (!few) {
-            cut.row_step = up(up(a.rows, per_head), kernel.tile_rows) * kernel.tile_rows;
-            cut.rows = up(a.rows, cut.row_step);
-        } else {
-            cut.column_step = up(up(a.columns, per_head), 64) * 64;
-            cut.columns = up(a.columns, cut.column_step);
-        }
+    if (per_head == 1) return cut;
+    if (few || std::min(up(a.columns, columns_at_once), per_head) >= std::min(up(a.rows, kernel.tile_rows), per_head)) {
+        cut.column_step = up(up(a.columns, per_head), columns_at_once) * columns_at_once;
+        cut.columns = up(a.columns, cut.column_step);
+    } else {
+        cut.row_step = up(up(a.rows, per_head), kernel.tile_rows) * kernel.tile_rows;
+        cut.rows = up(a.rows, cut.row_step);
     }
     return cut;
-}
-
-/// How many threads the call is worth: at most `wanted` (0: all), none for less work than its wake-up costs.
-[[nodiscard]] inline int worthwhile_threads(int wanted, double flops) noexcept {
-    const int most = wanted == 0 ? hardware_threads() : wanted;
-    return static_cast<int>(std::clamp(flops / flops_per_thread, 1.0, static_cast<double>(most)));
 }
 
 [[noreturn]] HEADWISE_COLD inline void refuse_workspace(std::size_t given, std::size_t needed) {
@@ -258,18 +253,26 @@ scores_cut cut_work(const kernel::scores_arguments<In, Out>& a, std::ptrdiff_t h
 /// How a call beyond the smallest is run: on how many threads, cut how, with how much memory for each.
 template <class In, class Out>
 struct scores_plan {
-    int threads;
+    thread_use threads;
     scores_cut cut;
     std::ptrdiff_t scalars;  // of workspace for each thread, a multiple of 64
 
-    scores_plan(const kernel::scores_kernel<In, Out>& kernel, const scores_call<In, Out>& call, int wanted)
-        : threads(wanted == 1 ? 1 : worthwhile_threads(wanted, flops_of(call.arguments, call.heads))),
-          cut(cut_work(call.arguments, call.heads, kernel, threads)),
+    scores_plan(const kernel::scores_kernel<In, Out>& kernel, const scores_call<In, Out>& call,
+                const scores_options& options)
+        : threads(choose_threads(options.threads, expected_time_of(call.arguments, call.heads), options.pool)),
+          cut(cut_work(call.arguments, call.heads, kernel, pieces_for(call))),
           scalars(call.few ? 0 : (kernel.workspace_size(call.arguments) + 63) / 64 * 64) {}
 
+    /// Several for each thread, so that a faster one takes what a slower one leaves, but none below a microsecond.
+    [[nodiscard]] std::ptrdiff_t pieces_for(const scores_call<In, Out>& call) const noexcept {
+        const double microseconds = expected_time_of(call.arguments, call.heads) / 1000;
+        return threads.now == 1
+                   ? 1
+                   : static_cast<std::ptrdiff_t>(std::clamp<double>(microseconds, threads.now, 4.0 * threads.now));
+    }
     /// With room to begin at a multiple of 64 bytes.
     [[nodiscard]] std::size_t bytes() const noexcept {
-        return scalars == 0 ? 0 : static_cast<std::size_t>(scalars * threads) * sizeof(kernel::sum_of<In>) + 63;
+        return scalars == 0 ? 0 : static_cast<std::size_t>(scalars * threads.most) * sizeof(kernel::sum_of<In>) + 63;
     }
 };
 
@@ -278,7 +281,7 @@ template <class In, class Out>
 [[nodiscard]] kernel::sum_of<In>* memory_for(const scores_plan<In, Out>& plan, std::span<std::byte> given) {
     using Scalar = kernel::sum_of<In>;
     if (given.empty() || plan.scalars == 0)
-        return thread_workspace().template reserve<Scalar>(plan.scalars * plan.threads);
+        return thread_workspace().template reserve<Scalar>(plan.scalars * plan.threads.most);
     if (given.size() < plan.bytes()) refuse_workspace(given.size(), plan.bytes());
     const auto misaligned = reinterpret_cast<std::uintptr_t>(given.data()) % 64;
     return reinterpret_cast<Scalar*>(given.data() + (misaligned == 0 ? 0 : 64 - misaligned));
