@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <set>
 #include <string>
 #include <vector>
@@ -10,12 +11,16 @@
 #include <headwise/attributes.hpp>
 
 namespace {
-std::set<std::uintptr_t> lines;  // fetched since the last clear(), as addresses / 64
+std::set<std::uintptr_t> lines;     // fetched to be read since the last clear(), as addresses / 64
+std::set<std::uintptr_t> to_write;  // those fetched to be written
 void record(const void* address) { lines.insert(reinterpret_cast<std::uintptr_t>(address) / 64); }
+void record_to_write(const void* address) { to_write.insert(reinterpret_cast<std::uintptr_t>(address) / 64); }
 }  // namespace
 
 #undef HEADWISE_PREFETCH
 #define HEADWISE_PREFETCH(address) record(address)
+#undef HEADWISE_PREFETCH_TO_WRITE
+#define HEADWISE_PREFETCH_TO_WRITE(address) record_to_write(address)
 #include <headwise/scores.hpp>
 
 using namespace headwise;
@@ -36,6 +41,12 @@ std::set<std::uintptr_t> lines_of(const void* first, std::ptrdiff_t rows, std::p
 std::set<std::uintptr_t> lines_of(const tensor<float>& t, std::ptrdiff_t first, std::ptrdiff_t heads) {
     const auto [B, H, L, D] = t.shape();
     return lines_of(t.data() + first * L * D, heads * L, D * 4, D * 4);
+}
+
+std::set<std::uintptr_t> pages_of(const std::set<std::uintptr_t>& some) {
+    std::set<std::uintptr_t> pages;
+    for (const std::uintptr_t line : some) pages.insert(line / 64);
+    return pages;
 }
 
 // Tiles of a head differ by a row, blocks in their columns: what is planned by those of now misses a row or two of the
@@ -134,4 +145,85 @@ TEST_CASE("what sits in the cache is not fetched") {
     lines.clear();
     batched_scores_vectorized(q, k, out);
     CHECK(lines.empty());
+}
+
+TEST_CASE("rows about to be written: every line of theirs, and nothing else") {
+    const tensor<float> memory({1, 1, 40, 64});
+    for (const std::ptrdiff_t bytes : {4, 64, 100, 128})
+        for (const std::ptrdiff_t stride : {100, 256, -788})
+            for (const std::ptrdiff_t start : {0, 1, 15}) {
+                CAPTURE(bytes);
+                CAPTURE(stride);
+                CAPTURE(start);
+                const void* const first = memory.data() + 64 * 20 + start;
+                to_write.clear();
+                kernel::fetch_to_write(first, 5, bytes, stride);
+                CHECK(to_write == lines_of(first, 5, bytes, stride));
+            }
+}
+
+TEST_CASE("rows about to be streamed: one line of each of their pages, or two, and none of another page") {
+    const tensor<float> memory({1, 1, 64, 1024});
+    for (const std::ptrdiff_t bytes : {64, 1024, 4096, 10240})
+        for (const std::ptrdiff_t stride : {bytes, bytes + 64, std::ptrdiff_t{16384}, std::ptrdiff_t{-16384}})
+            for (const std::ptrdiff_t start : {0, 16, 1008}) {
+                CAPTURE(bytes);
+                CAPTURE(stride);
+                CAPTURE(start);
+                const void* const first = memory.data() + 1024 * 32 + start;
+                lines.clear();
+                kernel::fetch_pages(first, 7, bytes, stride);
+                const auto written = lines_of(first, 7, bytes, stride);
+                CHECK(percent_missing(written, lines) == 0);
+                CHECK(pages_of(lines) == pages_of(written));
+                const std::ptrdiff_t runs = stride == bytes ? 1 : 7, run_bytes = 7 / runs * bytes;
+                CHECK(static_cast<std::ptrdiff_t>(lines.size()) <= runs * (run_bytes / 4096 + 2));
+            }
+}
+
+TEST_CASE("an output that no cache has kept is fetched to be written, a smaller one is not") {
+    for (const isa name : supported_isas()) {
+        CAPTURE(to_string(name));
+        for (const std::ptrdiff_t heads : {24, 30}) {
+            const auto q = randn<float>({1, heads, 197, 16}, 1), k = randn<float>({1, heads, 197, 16}, 2);
+            tensor<float> out({1, heads, 197, 197});
+            to_write.clear();
+            batched_scores_vectorized(q, k, out, {.isa = name, .stores = stores::streaming});  // rows are no lines
+            const bool is_large = heads * 197 * 197 * 4 > detail::fetch_out_bytes;
+            CHECK(is_large == (heads == 30));
+            CHECK(to_write.empty() == !is_large);
+            if (!is_large) continue;
+            CHECK(percent_missing(to_write, lines_of(out, 0, heads)) == 0);
+            CHECK(percent_missing(lines_of(out, 0, heads), to_write) <= 1);
+        }
+    }
+}
+
+TEST_CASE("an output that is streamed has its pages looked up, and no line is fetched to be written") {
+    for (const isa name : supported_isas()) {
+        CAPTURE(to_string(name));
+        const auto q = randn<float>({1, 3, 256, 8}, 1), k = randn<float>({1, 3, 3072, 8}, 2);
+        tensor<float> out({1, 3, 256, 3072});
+        const auto all = lines_of(out, 0, 3);
+        for (const stores how : {stores::automatic, stores::cached}) {
+            lines.clear();
+            to_write.clear();
+            batched_scores_vectorized(q, k, out, {.isa = name, .stores = how});
+            std::set<std::uintptr_t> of_out;
+            std::set_intersection(lines.begin(), lines.end(), all.begin(), all.end(),
+                                  std::inserter(of_out, of_out.end()));
+            CHECK(pages_of(of_out) == (how == stores::cached ? std::set<std::uintptr_t>{} : pages_of(all)));
+            CHECK(to_write == (how == stores::cached ? all : std::set<std::uintptr_t>{}));
+        }
+    }
+}
+
+TEST_CASE("an output that is not written in place is not fetched") {
+    const auto q = randn<float>({1, 2, 800, 8}, 1), k = randn<float>({1, 2, 800, 8}, 2);
+    tensor<float> memory({1, 2, 1600, 800});
+    const tensor_view<float> out(memory.data(), {1, 2, 800, 800}, {2560000, 1280000, 1600, 2});
+    lines.clear();
+    to_write.clear();
+    batched_scores_vectorized(q, k, out);
+    CHECK(to_write.empty());
 }

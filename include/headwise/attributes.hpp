@@ -6,12 +6,14 @@
 #define HEADWISE_NOINLINE __attribute__((noinline))
 #define HEADWISE_COLD __attribute__((cold, noinline))
 #define HEADWISE_PREFETCH(address) __builtin_prefetch(address, 0, 3)
+#define HEADWISE_PREFETCH_TO_WRITE(address) __builtin_prefetch(address, 1, 3)
 #define HEADWISE_OPAQUE(pointer) asm("" : "+r"(pointer))  // the compiler forgets how it came by the value
 #else
 #define HEADWISE_INLINE inline
 #define HEADWISE_NOINLINE
 #define HEADWISE_COLD
 #define HEADWISE_PREFETCH(address) ((void)(address))
+#define HEADWISE_PREFETCH_TO_WRITE(address) ((void)(address))
 #define HEADWISE_OPAQUE(pointer) ((void)(pointer))
 #endif
 

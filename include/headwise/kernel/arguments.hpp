@@ -35,6 +35,7 @@ struct scores_arguments {
     bool stream;    // write around the caches; the rows of out are whole, aligned cache lines (but for their tails)
     bool prefetch;  // the operands are not in a near cache: fetch the next head's while computing this one's
     std::ptrdiff_t members = 1, q_member = 0, out_member = 0;
+    bool fetch_out = false;  // nor is out, and it is not streamed: fetch a tile's lines before it is computed
 };
 
 /// Heads [first, last) of the B*H of k.

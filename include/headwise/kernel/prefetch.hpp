@@ -77,4 +77,27 @@ private:
     std::ptrdiff_t q_slice_ = 0, k_slice_ = 0;
 };
 
+/// The lines of `rows` rows of `bytes`, `stride` bytes apart, that are about to be written: else each store waits until
+/// its line has been read.
+HEADWISE_INLINE void fetch_to_write(const void* first, std::ptrdiff_t rows, std::ptrdiff_t bytes,
+                                    std::ptrdiff_t stride) noexcept {
+    const char* row = static_cast<const char*>(first);
+    for (; rows > 0; --rows, row += stride) {
+        for (std::ptrdiff_t at = 0; at < bytes; at += 64) HEADWISE_PREFETCH_TO_WRITE(row + at);
+        HEADWISE_PREFETCH_TO_WRITE(row + bytes - 1);
+    }
+}
+
+/// One line of every page that such rows lie in: stores around the caches wait for nothing but a page's address.
+HEADWISE_INLINE void fetch_pages(const void* first, std::ptrdiff_t rows, std::ptrdiff_t bytes,
+                                 std::ptrdiff_t stride) noexcept {
+    constexpr std::ptrdiff_t page = 4096;
+    if (stride == bytes) bytes *= rows, rows = 1;
+    const char* row = static_cast<const char*>(first);
+    for (; rows > 0; --rows, row += stride) {
+        for (std::ptrdiff_t at = 0; at < bytes; at += page) HEADWISE_PREFETCH(row + at);
+        HEADWISE_PREFETCH(row + bytes - 1);
+    }
+}
+
 }  // namespace headwise::kernel

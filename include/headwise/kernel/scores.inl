@@ -66,7 +66,7 @@ struct layout {
     std::ptrdiff_t panels;         // packed K
     std::ptrdiff_t q_tile = 0;     // a row tile of Q: rows `q_row` apart, or (0) a panel
     std::ptrdiff_t q_row = 0;
-    std::ptrdiff_t results = 0;    // the outputs of a row tile, before they are scattered
+    std::ptrdiff_t results = 0;  // the outputs of a row tile, before they are scattered
     [[nodiscard]] std::ptrdiff_t size() const noexcept { return panels + q_tile + results; }
 };
 
@@ -155,7 +155,7 @@ HEADWISE_INLINE void compute_block(const scores_arguments<In, Out>& a, const lay
                                    const column_block<In, Out>& block, sum_of<In>* workspace) {
     using tiles = tiling<In>;
     using V = typename tiles::vector;
-    constexpr std::ptrdiff_t bytes = sizeof(In);
+    constexpr std::ptrdiff_t bytes = sizeof(In), out_bytes = sizeof(Out);
     sum_of<In>* const q_tile = workspace + space.panels;
     Out* const results = reinterpret_cast<Out*>(q_tile + space.q_tile);
     {
@@ -171,17 +171,20 @@ HEADWISE_INLINE void compute_block(const scores_arguments<In, Out>& a, const lay
         ahead.plan_k(block.next_k, {a.k.row(), a.k.column(), block.columns, a.depth, bytes},
                      a.members * split.tiles * across.tiles_across());
     tile_row<sum_of<In>, Out> row{q_tile,
-                             workspace,
-                             results,
-                             as_panel ? 1 : gather ? space.q_row : a.q.row(),
-                             scatter ? space.block_columns : a.out.row(),
-                             entries<V>(a.depth),
-                             across.wide,
-                             a.scale,
-                             across.last_wide_lanes,
-                             a.stream && !scatter,
-                             a.prefetch ? &ahead : nullptr,
-                             as_panel ? tiles::q_width : 1};
+                                  workspace,
+                                  results,
+                                  as_panel ? 1
+                                  : gather ? space.q_row
+                                           : a.q.row(),
+                                  scatter ? space.block_columns : a.out.row(),
+                                  entries<V>(a.depth),
+                                  across.wide,
+                                  a.scale,
+                                  across.last_wide_lanes,
+                                  a.stream && !scatter,
+                                  a.prefetch ? &ahead : nullptr,
+                                  as_panel ? tiles::q_width : 1,
+                                  a.fetch_out && !scatter};
     for (std::ptrdiff_t member = 0; member < a.members; ++member) {
         const In* q = block.q + member * a.q_member;
         Out* out = block.out + member * a.out_member;
@@ -197,6 +200,7 @@ HEADWISE_INLINE void compute_block(const scores_arguments<In, Out>& a, const lay
                     gather_row<V>(q_tile + r * space.q_row, q + r * a.q.row(), std::ptrdiff_t{1}, a.depth);
             if constexpr (is_own_sum<In>) row.q = gather ? q_tile : q;
             row.out = scatter ? results : out;
+            if (row.stream) fetch_pages(out, rows, block.columns * out_bytes, a.out.row() * out_bytes);
             compute_row<In, Out>(row, across, rows);
             if (scatter) scatter_rows(out, a.out, results, space.block_columns, rows, block.columns);
             q += rows * a.q.row();
@@ -214,8 +218,12 @@ void packed(const scores_arguments<In, Out>& a, head_range range, sum_of<In>* wo
     for (head_walk<In, Out> head(a, range); head.more(); head.next()) {
         for (std::ptrdiff_t first = 0; first < even; first += space.block_columns) {
             const std::ptrdiff_t left = even - first;
-            column_block<In, Out> block{head.q, head.k + first * a.k.row(), head.out + first * a.out.column(),
-                                        left < space.block_columns ? left : space.block_columns, nullptr, nullptr};
+            column_block<In, Out> block{head.q,
+                                        head.k + first * a.k.row(),
+                                        head.out + first * a.out.column(),
+                                        left < space.block_columns ? left : space.block_columns,
+                                        nullptr,
+                                        nullptr};
             if (a.prefetch && left > space.block_columns) {
                 block.next_q = head.q;
                 block.next_k = block.k + block.columns * a.k.row();

@@ -60,6 +60,7 @@ struct tile_row {
     bool stream;
     fetch_ahead* ahead;         // what to fetch between two tiles; null for nothing
     std::ptrdiff_t q_step = 1;  // between neighbours of q along d
+    bool fetch_out = false;     // the lines of a tile's results, before it is computed
 };
 
 /// Rows x (Vectors * lanes) outputs a panel. The loop over d is where the time goes: Vectors loads, Rows broadcasts and
@@ -70,6 +71,8 @@ HEADWISE_NOINLINE void tile(const tile_row<typename V::scalar, Out>& row) {
     auto* out = row.out;
     for (std::ptrdiff_t left = row.count; left > 0; --left, out += Vectors * V::lanes) {
         if (row.ahead != nullptr) row.ahead->fetch_slices();
+        constexpr std::ptrdiff_t out_bytes = sizeof(Out);
+        if (row.fetch_out) fetch_to_write(out, Rows, Vectors * V::lanes * out_bytes, row.out_row * out_bytes);
         typename V::vec sum[Rows][Vectors];
         HEADWISE_UNROLL
         for (int r = 0; r < Rows; ++r) {
