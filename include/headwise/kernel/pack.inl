@@ -23,6 +23,7 @@ template <class V, class Stored = typename V::scalar>
 HEADWISE_INLINE void load_transposed(typename V::vec (&block)[V::lanes], const Stored* k, std::ptrdiff_t row, int rows,
                                      int columns) {
     using elements = memory<V, Stored>;
+    if constexpr (V::lanes > 8) HEADWISE_OPAQUE(row);  // else GCC keeps the addresses of all rows, in memory
     if (columns != V::lanes * per_entry<V>()) {
         HEADWISE_UNROLL
         for (int i = 0; i < V::lanes; ++i)
@@ -37,58 +38,58 @@ HEADWISE_INLINE void load_transposed(typename V::vec (&block)[V::lanes], const S
     V::transpose(block);
 }
 
-/// One vector's worth of columns of a panel: panel[d * width + i] = k[i * row + d] for i < rows, entry for entry.
-template <class V, class Stored = typename V::scalar>
-HEADWISE_NOINLINE void pack_lanes(typename V::scalar* panel, std::ptrdiff_t width, const Stored* k, std::ptrdiff_t row,
-                                  int rows, std::ptrdiff_t depth) {
+/// One vector's worth of columns of a panel: panel[d * Width + i] = k[i * row + d] for i < rows, entry for entry.
+template <class V, int Width, class Stored = typename V::scalar>
+HEADWISE_NOINLINE void pack_lanes(typename V::scalar* panel, const Stored* k, std::ptrdiff_t row, int rows,
+                                  std::ptrdiff_t depth) {
     constexpr int step = V::lanes * per_entry<V>();
     typename V::vec block[V::lanes];
-    for (; depth >= step; depth -= step, k += step, panel += V::lanes * width) {
+    for (; depth >= step; depth -= step, k += step, panel += V::lanes * Width) {
         load_transposed<V>(block, k, row, rows, step);
         HEADWISE_UNROLL
-        for (int j = 0; j < V::lanes; ++j) V::store(panel + j * width, block[j]);
+        for (int j = 0; j < V::lanes; ++j) V::store(panel + j * Width, block[j]);
     }
     if (depth == 0) return;
     load_transposed<V>(block, k, row, rows, static_cast<int>(depth));
     HEADWISE_UNROLL
     for (int j = 0; j < V::lanes; ++j)
-        if (j < entries<V>(depth)) V::store(panel + j * width, block[j]);
+        if (j < entries<V>(depth)) V::store(panel + j * Width, block[j]);
 }
 
-/// The same where the rows lie side by side: panel[d * width + i] = k[i + d * column]. Lanes from `rows` on are zero.
-template <class V, class Stored>
-HEADWISE_NOINLINE void copy_lanes(typename V::scalar* panel, std::ptrdiff_t width, const Stored* k,
-                                  std::ptrdiff_t column, int rows, std::ptrdiff_t depth) {
+/// The same where the rows lie side by side: panel[d * Width + i] = k[i + d * column]. Lanes from `rows` on are zero.
+template <class V, int Width, class Stored>
+HEADWISE_NOINLINE void copy_lanes(typename V::scalar* panel, const Stored* k, std::ptrdiff_t column, int rows,
+                                  std::ptrdiff_t depth) {
     using elements = memory<V, Stored>;
     if constexpr (per_entry<V>() == 2) {
-        for (; depth > 1; depth -= 2, panel += width, k += 2 * column)
+        for (; depth > 1; depth -= 2, panel += Width, k += 2 * column)
             V::store(panel, elements::load_pairs(k, k + column, rows));
         if (depth == 1) V::store(panel, elements::load_low(k, rows));
     } else if (rows == V::lanes) {
-        for (; depth > 0; --depth, panel += width, k += column) V::store(panel, elements::load(k));
+        for (; depth > 0; --depth, panel += Width, k += column) V::store(panel, elements::load(k));
     } else {
-        for (; depth > 0; --depth, panel += width, k += column) V::store(panel, elements::load_first(k, rows));
+        for (; depth > 0; --depth, panel += Width, k += column) V::store(panel, elements::load_first(k, rows));
     }
 }
 
 /// The same for any strides.
-template <class V, class Stored>
-HEADWISE_NOINLINE void gather_lanes(typename V::scalar* panel, std::ptrdiff_t width, const Stored* k,
-                                    std::ptrdiff_t row, std::ptrdiff_t column, int rows, std::ptrdiff_t depth) {
+template <class V, int Width, class Stored>
+HEADWISE_NOINLINE void gather_lanes(typename V::scalar* panel, const Stored* k, std::ptrdiff_t row,
+                                    std::ptrdiff_t column, int rows, std::ptrdiff_t depth) {
     constexpr int step = per_entry<V>();
-    for (; depth > 0; depth -= step, panel += width, k += step * column)
+    for (; depth > 0; depth -= step, panel += Width, k += step * column)
         for (int i = 0; i < V::lanes; ++i) panel[i] = entry<V>(k + (i < rows ? i : rows - 1) * row, column, depth);
 }
 
-/// `count` rows become one panel of `width`, a multiple of the lanes.
-template <class V, class Stored>
-HEADWISE_INLINE void pack_panel(typename V::scalar* panel, std::ptrdiff_t width, const Stored* k, std::ptrdiff_t row,
-                                std::ptrdiff_t column, std::ptrdiff_t count, std::ptrdiff_t depth) {
+/// `count` rows become one panel of `Width`, a multiple of the lanes.
+template <class V, int Width, class Stored>
+HEADWISE_INLINE void pack_panel(typename V::scalar* panel, const Stored* k, std::ptrdiff_t row, std::ptrdiff_t column,
+                                std::ptrdiff_t count, std::ptrdiff_t depth) {
     for (std::ptrdiff_t i = 0; i < count; i += V::lanes) {
         const int rows = count - i < V::lanes ? static_cast<int>(count - i) : V::lanes;
-        if (column == 1) pack_lanes<V>(panel + i, width, k + i * row, row, rows, depth);
-        else if (row == 1) copy_lanes<V>(panel + i, width, k + i, column, rows, depth);
-        else gather_lanes<V>(panel + i, width, k + i * row, row, column, rows, depth);
+        if (column == 1) pack_lanes<V, Width>(panel + i, k + i * row, row, rows, depth);
+        else if (row == 1) copy_lanes<V, Width>(panel + i, k + i, column, rows, depth);
+        else gather_lanes<V, Width>(panel + i, k + i * row, row, column, rows, depth);
     }
 }
 
@@ -118,10 +119,11 @@ HEADWISE_NOINLINE void pack(sum_of<Stored>* panels, const Stored* k, std::ptrdif
                             std::ptrdiff_t columns, std::ptrdiff_t depth) {
     using tiles = tiling<Stored>;
     using V = typename tiles::vector;
-    for (std::ptrdiff_t m = 0; m < columns; m += tiles::width) {
+    for (std::ptrdiff_t m = 0; m < columns; m += tiles::width, k += tiles::width * row) {
         const std::ptrdiff_t left = columns - m, count = left < tiles::width ? left : tiles::width;
-        pack_panel<V>(panels + m * entries<V>(depth), count > tiles::lanes ? tiles::width : tiles::lanes, k + m * row,
-                      row, column, count, depth);
+        sum_of<Stored>* const panel = panels + m * entries<V>(depth);
+        if (count > tiles::lanes) pack_panel<V, tiles::width>(panel, k, row, column, count, depth);
+        else pack_panel<V, tiles::lanes>(panel, k, row, column, count, depth);
     }
 }
 

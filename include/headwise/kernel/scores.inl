@@ -194,7 +194,7 @@ HEADWISE_INLINE void compute_block(const scores_arguments<In, Out>& a, const lay
             if (a.prefetch)
                 ahead.plan_q(t + 1 < split.tiles ? q + rows * a.q.row() : next_member,
                              {a.q.row(), a.q.column(), rows, a.depth, bytes}, across.tiles_across());
-            if (as_panel) pack_panel<V>(q_tile, tiles::q_width, q, a.q.row(), a.q.column(), rows, a.depth);
+            if (as_panel) pack_panel<V, tiles::q_width>(q_tile, q, a.q.row(), a.q.column(), rows, a.depth);
             else if (gather)
                 for (std::ptrdiff_t r = 0; r < rows; ++r)
                     gather_row<V>(q_tile + r * space.q_row, q + r * a.q.row(), std::ptrdiff_t{1}, a.depth);
