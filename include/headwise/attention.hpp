@@ -25,15 +25,22 @@ namespace headwise {
 /// the rest, nor with each other.
 ///
 /// Of the sixteen-bit types q, k and v are widened as they are read, and everything is computed in float, the weights
-/// too: the bits of attention to the same values as floats, on every target. out is of the same type, rounded once, to
-/// nearest even, or float; bias and lse are float. (AVX-512 BF16's products of pairs are not used.)
+/// too: the bits of attention to the same values as floats, on every target but one. out is of the same type, rounded
+/// once, to nearest even, or float; bias and lse are float.
+///
+/// AVX-512 BF16, taken for bfloat16 where the machine has it, multiplies pairs, with denormals as zeros, and has the
+/// weights rounded to bfloat16 for their product with v, as in FlashAttention and torch's fused kernels. They are
+/// divided by the sum of what they were rounded to: a result stays a mean of values, off by at most u / (1 - u) times
+/// the sum over m of w[m] |v[m] - out|, u = 2^-8, more than float's; lse is that of the weights before. (Up to four
+/// rows a head, with k and v of unit stride, are limited by memory, and computed as floats.) `.isa = isa::avx512` has
+/// the bits of floats everywhere.
 ///
 /// - A row that sees no key gives zeros, and an lse of minus infinity; so do all rows for M = 0.
 /// - For D = 0 the weights of the visible keys are equal. For Dv = 0 only lse is written.
 /// - What is masked out does not count, whatever its k and v hold. (A bias of minus infinity hides v, not a NaN in k.)
 ///   A key that is seen counts even where its weight has become zero: an infinite v there gives NaN.
 /// - A NaN in q, or in a k that is seen, makes its row NaN, and no other. So does a logit of plus infinity.
-/// - Logits of any size are right. Weights are rounded once where they are subnormal.
+/// - Logits of any size are right. Weights are rounded once where they are subnormal (zero for AVX-512 BF16).
 ///
 /// The columns are taken in blocks, with a running maximum (FlashAttention: Dao et al., NeurIPS 2022), so memory beyond
 /// the arguments is O(L + D) a thread, or O(L D) where out is not of the type of the sums or has no unit stride along

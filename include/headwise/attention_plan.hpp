@@ -18,21 +18,27 @@ namespace headwise::detail {
 template <class In, class Out>
 const kernel::attention_kernel<In, Out>& attention_kernel_for(isa chosen) noexcept {
     switch (chosen) {
-        case isa::baseline:
-            return kernel::baseline::attention_entry<In, Out>;
 #if defined(HEADWISE_HAVE_X86_TARGETS)
+        case isa::avx512_bf16:
+            if constexpr (std::is_same_v<In, kernel::bfloat16>) return kernel::attention_pairs_entry<Out>;
+            [[fallthrough]];
+        case isa::avx512:
+            return kernel::avx512::attention_entry<In, Out>;
         case isa::avx2:
             return kernel::avx2::attention_entry<In, Out>;
-        default:
-            return kernel::avx512::attention_entry<In, Out>;
 #elif defined(HEADWISE_HAVE_NEON_TARGET)
-        default:
+        case isa::neon:
             return kernel::neon::attention_entry<In, Out>;
-#else
+#endif
         default:
             return kernel::baseline::attention_entry<In, Out>;
-#endif
     }
+}
+
+/// What a call to operands of this type runs on.
+template <class In>
+[[nodiscard]] isa attention_isa(isa wanted) {
+    return std::is_same_v<In, kernel::bfloat16> ? choose_bfloat16_isa(wanted) : choose_isa(wanted);
 }
 
 /// On how many threads, in how many pieces, with how much memory, in scalars.
@@ -111,7 +117,8 @@ public:
 private:
     attention_call(View q, View k, tensor_view<Result> out, const attention_options<Sum>& options,
                    std::ptrdiff_t value_depth)
-        : kernel(attention_kernel_for<kernel_scalar<Scalar>, kernel_scalar<Result>>(choose_isa(options.isa))),
+        : kernel(attention_kernel_for<kernel_scalar<Scalar>, kernel_scalar<Result>>(
+              attention_isa<kernel_scalar<Scalar>>(options.isa))),
           q_(q),
           k_(k),
           out_(out),
@@ -138,7 +145,8 @@ private:
             plan.threads.most == 1 ? 1 : up(plan.threads.most * pieces_per_thread, kv_heads());
         plan.step = std::min(tiles, std::max(fewest_tiles, up(tiles, wanted)));
         plan.pieces = up(tiles, plan.step);
-        plan.states = up(2 * arguments().group * q_.shape()[2], 64) * 64;
+        constexpr std::ptrdiff_t state = sizeof(kernel::row_state<Sum>) / sizeof(Sum);
+        plan.states = up(state * arguments().group * q_.shape()[2], 64) * 64;
         return plan;
     }
     [[nodiscard]] static std::ptrdiff_t up(std::ptrdiff_t n, std::ptrdiff_t by) { return (n + by - 1) / by; }
@@ -176,7 +184,7 @@ auto attention_call<Scalar, Result>::plan(const attention_options<Sum>& options)
     plan.kernel = up(kernel.few_workspace(a), 64) * 64;
     plan.states = 0;
     plan.partial =
-        64 + up(plan.pieces * a.group * a.rows * (up(a.value_depth, kernel.lanes) * kernel.lanes + 2), 64) * 64;
+        64 + up(plan.pieces * a.group * a.rows * (up(a.value_depth, kernel.lanes) * kernel.lanes + 3), 64) * 64;
     plan.wave = plan.threads.most == 1 ? 1 : std::clamp<std::ptrdiff_t>(most_partial / plan.partial, 1, kv_heads());
     return plan;
 }

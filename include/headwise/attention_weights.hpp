@@ -36,9 +36,10 @@ void run_weights(const attention_call<Scalar, Result>& call, const attention_opt
 /// say otherwise. `attention_weights_loop` is the definition; the rules are those of `attention`.
 ///
 /// q (B, Hq, L, D), k (B, Hkv, M, D), out (B, Hq, L, M), of float, double or, with the results of the same type or
-/// float, a sixteen-bit type; Hq is a multiple of Hkv; any strides, any alignment. out and options.lse share no memory
-/// with the others nor with each other. Each row is finished in the nearest cache and written once; needs M * (D + 28)
-/// scalars of memory a thread. Throws `std::invalid_argument` on anything else, before anything is written.
+/// float, a sixteen-bit type; Hq is a multiple of Hkv; any strides, any alignment. (On AVX-512 BF16 products of
+/// bfloat16 are summed in pairs, as those of `batched_scores_vectorized`.) out and options.lse share no memory with the
+/// others nor with each other. Each row is finished in the nearest cache and written once; needs M * (D + 28) scalars
+/// of memory a thread. Throws `std::invalid_argument` on anything else, before anything is written.
 template <class Q, class K, class Out>
     requires same_scalar<Q, K> && product_output_for<Out, scalar_of<Q>>
 void attention_weights(const Q& q, const K& k, Out&& out, const attention_options_for<Q>& options = {}) {

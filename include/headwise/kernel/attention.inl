@@ -12,8 +12,9 @@
 // blocks are the outer loop: a packed block of k serves all rows of all heads that share it, and out holds the
 // unfinished rows, or where it cannot, memory beside it.
 //
-// Sixteen-bit elements become floats with the copies that are made of them: k as it is packed, v of a block, q of a row
-// tile; where few rows read k and v once, in registers. Results become sixteen bits as they leave.
+// Sixteen-bit elements become floats, or pairs for a target that multiplies those, with the copies that are made of
+// them: k as it is packed, v of a block, q of a row tile; where few rows read k and v once, in registers. Results
+// become sixteen bits as they leave.
 //
 // Blocks and row tiles depend on the shapes alone, and every row is summed in the order of its columns: results are
 // bitwise the same for any number of threads, any batch, strides and alignment.
@@ -28,7 +29,7 @@ namespace headwise::kernel::HEADWISE_TARGET {
 /// From one row of a copy of Q to the next.
 template <class In>
 HEADWISE_INLINE std::ptrdiff_t query_step(std::ptrdiff_t depth) {
-    const std::ptrdiff_t step = round_up(depth, tiling<In>::lanes);
+    const std::ptrdiff_t step = whole_vectors<typename tiling<In>::vector>(depth);
     return step * std::ptrdiff_t{sizeof(sum_of<In>)} % 4096 == 0 ? step + tiling<In>::lanes : step;
 }
 
@@ -50,7 +51,8 @@ struct query_rows {
                 return;
             }
         }
-        for (std::ptrdiff_t r = 0; r < rows; ++r) copy_row(copy + r * row, from + r * a.q.row(), a.q.column(), a.depth);
+        for (std::ptrdiff_t r = 0; r < rows; ++r)
+            gather_row<typename tiling<In>::vector>(copy + r * row, from + r * a.q.row(), a.q.column(), a.depth);
     }
 };
 
@@ -62,14 +64,15 @@ HEADWISE_INLINE void multiply(const attention_arguments<In, Out>& a, const query
     using tiles = tiling<In>;
     static constexpr tile_table<typename tiles::vector, tiles::vectors, tiles::rows> wide;
     static constexpr tile_table<typename tiles::vector, 1, tiles::rows> narrow;
+    const std::ptrdiff_t depth = entries<typename tiles::vector>(a.depth);
     const std::ptrdiff_t rest = columns % tiles::width, all = round_up(columns, tiles::width) / tiles::width;
     const bool has_narrow = end == all && rest != 0 && rest <= tiles::lanes;  // as `pack` leaves the last panel
     tile_row<sum_of<In>> row{from.q,
-                             panels + begin * tiles::width * a.depth,
+                             panels + begin * tiles::width * depth,
                              logits + begin * tiles::width,
                              from.row,
                              logits_step,
-                             a.depth,
+                             depth,
                              end - begin - (has_narrow ? 1 : 0),
                              a.scale,
                              tiles::lanes,
@@ -77,7 +80,7 @@ HEADWISE_INLINE void multiply(const attention_arguments<In, Out>& a, const query
                              nullptr};
     if (row.count > 0) wide.by_rows[rows - 1](row);
     if (!has_narrow) return;
-    row.panels = panels + (end - 1) * tiles::width * a.depth;
+    row.panels = panels + (end - 1) * tiles::width * depth;
     row.out = logits + (end - 1) * tiles::width;
     row.count = 1;
     narrow.by_rows[rows - 1](row);
@@ -95,7 +98,9 @@ attend_layout attend_layout_of(const attention_arguments<In, Out>& a, std::ptrdi
     using tiles = tiling<In>;
     constexpr std::ptrdiff_t bytes = sizeof(sum_of<In>), line = 64 / bytes;
     constexpr bool may_gather_in_out = std::is_same_v<Out, sum_of<In>>;
-    std::ptrdiff_t block = attention_block_bytes / bytes / (a.depth + a.value_depth + 1);
+    constexpr int pairs = per_entry<typename tiles::vector>();
+    const std::ptrdiff_t depth = entries<typename tiles::vector>(a.depth);
+    std::ptrdiff_t block = attention_block_bytes / bytes / (depth + a.value_depth / pairs + 1);
     block = most(round_down(least(block, attention_block_columns), tiles::width), tiles::width);
     const std::ptrdiff_t blocks = most((a.columns + block - 1) / block, 1);  // of nearly equal size
     block = most(round_up((a.columns + blocks - 1) / blocks, tiles::width), tiles::width);
@@ -104,8 +109,8 @@ attend_layout attend_layout_of(const attention_arguments<In, Out>& a, std::ptrdi
         may_gather_in_out && a.out.column() == 1 ? 0 : a.group * piece_tiles * tiles::rows * padded;
     return {block,
             padded,
-            round_up(block * a.depth, line),
-            round_up(block * padded, line),
+            round_up(block * depth, line),
+            round_up(block / pairs * padded, line),
             round_up(tiles::rows * query_step<In>(a.depth), line),
             tiles::rows * logits_row<sum_of<In>>,
             round_up(results, line)};
@@ -140,7 +145,7 @@ HEADWISE_NOINLINE void attend_block(const attention_arguments<In, Out>& a, const
     const query_rows<In> q(a, a.q.head(block.batch, block.head) + block.row * a.q.row(), block.rows, q_rows);
     multiply(a, q, block.rows, workspace, block.columns, begin / width, end / width, logits, logits_row<Sum>);
     tile_states<Sum> factors;
-    soften(a, block, begin, end, logits, logits_row<Sum>, states, factors);
+    soften<typename tiling<In>::vector>(a, block, begin, end, logits, logits_row<Sum>, states, factors);
     const bool starts = tile.first >= block.first, ends = tile.last <= block.first + block.columns;
     add_values<tiling<In>::vectors, tiling<In>::rows>(values, begin, seen, logits, block.rows, a.value_depth, tile.out,
                                                       tile.out_row, starts ? nullptr : factors.before,

@@ -59,10 +59,11 @@ struct attention_piece {
     std::ptrdiff_t first, last;
 };
 
-/// What softmax knows of a row: sum over m of exp(logit - most), and most.
+/// What softmax knows of a row: most, sum over m of exp(logit - most), and the same of these weights as they are
+/// multiplied with v, where a target rounds them.
 template <class Sum>
 struct row_state {
-    Sum most, sum;
+    Sum most, sum, rounded = 0;
 };
 
 /// What one target offers for one type of operands and one of results. Workspaces are 64-byte aligned and hold what the

@@ -111,7 +111,8 @@ HEADWISE_NOINLINE void attend_few_rows(const attention_arguments<In, Out>& a, co
     }
     by_rows.by_rows[block.rows - 1](q, q_padded, k, a.k.row(), a.depth, block.columns, logits);
     tile_states<Sum> factors;
-    soften(a, block, 0, round_up(block.columns, tiles::width), logits, logits_row<Sum>, states, factors);
+    soften<typename tiles::vector>(a, block, 0, round_up(block.columns, tiles::width), logits, logits_row<Sum>, states,
+                                   factors);
     for (std::ptrdiff_t r = 0; r < block.rows; ++r) factors.before[r] = 1;
     for (std::ptrdiff_t m = 0; m < block.columns; m += fetch_rows_of_v)
         add_values<4, few_tile_rows>(values, m, least(m + fetch_rows_of_v, block.columns), logits, block.rows, padded,

@@ -120,22 +120,34 @@ HEADWISE_INLINE typename V::scalar largest(const typename V::scalar* s, std::ptr
     return V::largest(V::max(a, b));
 }
 
-/// s = e^(s - most) in [from, to), whole panels' widths; their sum. A column's place decides in which lane and in which
-/// order it is added, so that a row's sum does not depend on what its neighbours see.
-template <class V>
-HEADWISE_INLINE typename V::scalar exponentials(typename V::scalar* s, std::ptrdiff_t from, std::ptrdiff_t to,
-                                                const typename V::scalar& most) {
+/// Sums of weights: as they are, and rounded (0 where they are not).
+template <class Scalar>
+struct weight_sums {
+    Scalar exact, rounded;
+};
+
+/// s = e^(s - most) in [from, to), whole panels' widths, as entries of P; their sums. A column's place decides in which
+/// lane and in which order it is added, so that a row's sum does not depend on what its neighbours see.
+template <class V, class P>
+HEADWISE_INLINE weight_sums<typename V::scalar> exponentials(typename V::scalar* s, std::ptrdiff_t from,
+                                                             std::ptrdiff_t to, const typename V::scalar& most) {
     const auto top = V::broadcast(&most);
-    auto a = V::zero(), b = a;
+    auto a = V::zero(), b = a, rounded = a;
     HEADWISE_KEEP_ROLLED
     for (std::ptrdiff_t m = from; m < to; m += 2 * V::lanes) {
         const auto first = exp<V>(V::sub(V::load(s + m), top)), second = exp<V>(V::sub(V::load(s + m + V::lanes), top));
-        V::store(s + m, first);
-        V::store(s + m + V::lanes, second);
+        if constexpr (per_entry<P>() == 2) {
+            const auto pairs = P::rounded(first, second);
+            P::store(s + m / 2, pairs);
+            rounded = P::add_elements(pairs, rounded);
+        } else {
+            V::store(s + m, first);
+            V::store(s + m + V::lanes, second);
+        }
         a = V::add(a, first);
         b = V::add(b, second);
     }
-    return V::sum(V::add(a, b));
+    return {V::sum(V::add(a, b)), per_entry<P>() == 2 ? V::sum(rounded) : 0};
 }
 
 /// More than the rows of any tile, and a whole number of lanes.
@@ -148,9 +160,9 @@ struct tile_states {
 };
 
 /// Scaled products of a row tile -> weights e^(logit - most), zero where nothing is seen, in the columns [begin, end),
-/// whole panels' widths. `states` are brought up to date; `tile.before` is what the sums of earlier blocks must be
-/// multiplied by, `tile.after` one over the sum.
-template <class Scalar>
+/// whole panels' widths; as entries of P, a row's from its begin on. `states` are brought up to date; `tile.before` is
+/// what the sums of earlier blocks must be multiplied by, `tile.after` one over the sum of what is multiplied.
+template <class P, class Scalar>
 HEADWISE_NOINLINE void soften(const logit_rules<Scalar>& a, const logits_block& block, std::ptrdiff_t begin,
                               std::ptrdiff_t end, Scalar* logits, std::ptrdiff_t row_step, row_state<Scalar>* states,
                               tile_states<Scalar>& tile) {
@@ -183,10 +195,12 @@ HEADWISE_NOINLINE void soften(const logit_rules<Scalar>& a, const logits_block& 
         const seen_columns seen(a, block, r);
         const std::ptrdiff_t from = seen.empty() ? end : round_down(seen.from, width),
                              to = seen.empty() ? end : round_up(seen.to, width);
-        fill<V>(s, begin, from, V::zero());
-        fill<V>(s, to, end, V::zero());
-        states[r].sum = states[r].sum * tile.before[r] + exponentials<V>(s, from, to, tops[r]);
-        tile.after[r] = states[r].sum == 0 ? 0 : 1 / states[r].sum;
+        const auto sums = exponentials<V, P>(s, from, to, tops[r]);
+        fill<V>(s, begin / per_entry<P>(), from / per_entry<P>(), V::zero());
+        fill<V>(s, to / per_entry<P>(), end / per_entry<P>(), V::zero());
+        states[r].sum = states[r].sum * tile.before[r] + sums.exact;
+        states[r].rounded = states[r].rounded * tile.before[r] + sums.rounded;
+        tile.after[r] = states[r].sum == 0 ? 0 : 1 / (per_entry<P>() == 2 ? states[r].rounded : states[r].sum);
     }
 }
 

@@ -109,9 +109,9 @@ struct values_table {
     }
 };
 
-/// Rows of V as the tiles want them, of type `Stored`: where they lie, or a copy of whole vectors. Where a row of q
-/// does not see all of them, those that hold an infinity or a NaN (which times zero is NaN) are zero in it, and listed,
-/// to be added apart.
+/// Rows of V as the tiles want them, of type `Stored`: where they lie, or a copy of whole vectors; or pairs of rows,
+/// each entry an element of one and the next below it. Where a row of q does not see all of them, those that hold an
+/// infinity or a NaN (which times zero is NaN) are zero in it, and listed, to be added apart.
 template <class In, class Stored>
 struct value_block {
     const Stored* v;
@@ -126,13 +126,14 @@ template <class In>
 HEADWISE_NOINLINE bool is_finite(const In* v, std::ptrdiff_t step, std::ptrdiff_t count) {
     using V = typename tiling<In>::vector;
     using elements = memory<V, In>;
+    constexpr int whole = V::lanes * per_entry<V>();
     if (step != 1) {
         sum_of<In> sum = 0;
         for (std::ptrdiff_t d = 0; d < count; ++d) sum += widen(v[d * step]) * 0;
         return sum == 0;
     }
     auto sum = V::zero();
-    for (; count >= V::lanes; count -= V::lanes, v += V::lanes) sum = V::madd(elements::load(v), V::zero(), sum);
+    for (; count >= whole; count -= whole, v += whole) sum = V::madd(elements::load(v), V::zero(), sum);
     if (count > 0) sum = V::madd(elements::load_first(v, static_cast<int>(count)), V::zero(), sum);
     return V::sum(sum) == 0;
 }
@@ -151,6 +152,33 @@ HEADWISE_NOINLINE void copy_row(To* to, const From* from, std::ptrdiff_t step, s
     }
     for (; d < count; ++d) narrow(to[d], widen(from[d * step]));
     for (; d % V::lanes != 0; ++d) to[d] = To{};
+}
+
+/// Pairs of neighbouring rows, a last one with zeros; and zeros for those that are listed.
+template <class In, class Out, class Stored>
+HEADWISE_NOINLINE void copy_pairs(const attention_arguments<In, Out>& a, const In* v, std::ptrdiff_t columns,
+                                  Stored* copy, const value_block<In, Stored>& block) {
+    using V = typename tiling<In>::vector;
+    using elements = memory<V, In>;
+    const std::ptrdiff_t depth = a.value_depth, row = a.v.row(), step = a.v.column();
+    Stored* to = copy;
+    for (std::ptrdiff_t m = 0; m < columns; m += 2, v += 2 * row, to += block.row) {
+        const bool two = m + 1 < columns;
+        std::ptrdiff_t d = 0;
+        if (step == 1) {
+            for (; d < depth; d += V::lanes) {
+                const int n = static_cast<int>(least(V::lanes, depth - d));
+                V::store(to + d, two ? elements::load_pairs(v + d, v + row + d, n) : elements::load_low(v + d, n));
+            }
+        } else {
+            for (; d < depth; ++d) to[d] = pair_of(v[d * step], two ? v[row + d * step] : In{});
+            for (; d < block.row; ++d) to[d] = Stored{};
+        }
+    }
+    for (std::ptrdiff_t i = 0; i < block.odd_count; ++i) {
+        In* const half = reinterpret_cast<In*>(copy + block.odd[i] / 2 * block.row) + block.odd[i] % 2;
+        for (std::ptrdiff_t d = 0; d < block.row; ++d) half[2 * d] = In{};
+    }
 }
 
 /// `columns` rows of v, which are copied if they are not `Stored` so. `near`: a stretch that is read once and not worth
@@ -177,10 +205,21 @@ HEADWISE_NOINLINE void prepare_values(const attention_arguments<In, Out>& a, con
     }
     block.v = copy;
     block.row = round_up(a.value_depth, lanes);
-    for (std::ptrdiff_t m = 0; m < columns; ++m)
-        copy_row(copy + m * block.row, v + m * a.v.row(), a.v.column(), a.value_depth);
-    for (std::ptrdiff_t i = 0; i < block.odd_count; ++i)
-        for (std::ptrdiff_t d = 0; d < block.row; ++d) copy[block.odd[i] * block.row + d] = Stored{};
+    if constexpr (per_entry<typename tiling<In>::vector>() == 2) {
+        copy_pairs(a, v, columns, copy, block);
+    } else {
+        for (std::ptrdiff_t m = 0; m < columns; ++m)
+            copy_row(copy + m * block.row, v + m * a.v.row(), a.v.column(), a.value_depth);
+        for (std::ptrdiff_t i = 0; i < block.odd_count; ++i)
+            for (std::ptrdiff_t d = 0; d < block.row; ++d) copy[block.odd[i] * block.row + d] = Stored{};
+    }
+}
+
+/// The weight of column m in a row of them.
+template <class In>
+HEADWISE_INLINE sum_of<In> weight_of(const sum_of<In>* weights, std::ptrdiff_t m) {
+    if constexpr (per_entry<typename tiling<In>::vector>() == 2) return widen(reinterpret_cast<const In*>(weights)[m]);
+    else return weights[m];
 }
 
 /// The listed rows of V, for the rows of q that give them weight.
@@ -191,7 +230,8 @@ HEADWISE_NOINLINE void add_odd_values(const value_block<In, Stored>& block, std:
     using Sum = sum_of<In>;
     for (std::ptrdiff_t i = 0; i < block.odd_count; ++i)
         for (std::ptrdiff_t r = 0; r < rows && begin <= block.odd[i] && block.odd[i] < end; ++r) {
-            const Sum weight = weights[r * logits_row<Sum> + block.odd[i]] * (after != nullptr ? after[r] : 1);
+            const Sum weight =
+                weight_of<In>(weights + r * logits_row<Sum>, block.odd[i]) * (after != nullptr ? after[r] : 1);
             const In* const v = block.original + block.odd[i] * block.original_row;
             if (weight == 0) continue;
             for (std::ptrdiff_t d = 0; d < depth; ++d)
@@ -208,10 +248,12 @@ HEADWISE_INLINE void add_values(const value_block<In, Stored>& block, std::ptrdi
     using tiles = tiling<In>;
     static constexpr values_table<typename tiles::vector, Wide, MostRows, Stored> wide;
     static constexpr values_table<typename tiles::vector, 1, MostRows, Stored> narrow;
+    constexpr int step = per_entry<typename tiles::vector>();  // columns of an entry
+    const std::ptrdiff_t first = begin / step, last = (end + step - 1) / step;
     const std::ptrdiff_t vectors = round_up(depth, tiles::lanes) / tiles::lanes, rest = vectors % Wide;
     const int last_lanes = static_cast<int>(depth - (vectors - 1) * tiles::lanes);
     values_row<sum_of<In>, Stored> row{
-        weights + begin, block.v + begin * block.row,           out,    block.row, out_row, end - begin,
+        weights + first, block.v + first * block.row,           out,    block.row, out_row, last - first,
         vectors / Wide,  rest == 0 ? last_lanes : tiles::lanes, before, after};
     if (row.groups > 0) wide.by_rows[rows - 1](row);
     if (rest == 0) return;

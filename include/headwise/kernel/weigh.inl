@@ -14,7 +14,8 @@ weigh_layout weigh_layout_of(const attention_arguments<In, Out>& a) {
     using tiles = tiling<In>;
     constexpr std::ptrdiff_t line = 64 / sizeof(sum_of<In>);
     const std::ptrdiff_t padded = round_up(a.columns, most(tiles::width, line)), step = padded + line;
-    return {step, padded * a.depth, round_up(tiles::rows * query_step<In>(a.depth), line), tiles::rows * step};
+    return {step, padded * entries<typename tiles::vector>(a.depth),
+            round_up(tiles::rows * query_step<In>(a.depth), line), tiles::rows * step};
 }
 
 template <class In, class Out>
@@ -93,7 +94,7 @@ HEADWISE_NOINLINE void weigh_tile(const attention_arguments<In, Out>& a, const l
             fill<V>(logits + r * step, 0, begin, V::zero());
             fill<V>(logits + r * step, end, a.columns, V::zero());
         }
-        soften(a, block, begin, end, logits, step, states, factors);
+        soften<typename tiling<Sum>::vector>(a, block, begin, end, logits, step, states, factors);
         for (std::ptrdiff_t r = 0; r < block.rows; ++r) finished.factors[r] = factors.after[r];
     } else {
         for (std::ptrdiff_t r = 0; r < block.rows; ++r) {

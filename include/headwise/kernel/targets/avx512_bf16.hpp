@@ -7,7 +7,8 @@
 #include <headwise/kernel/targets/avx512.hpp>
 
 #define HEADWISE_TARGET avx512_bf16
-#define HEADWISE_TARGET_BEGIN HEADWISE_REGION_BEGIN("avx512f,avx512cd,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")
+#define HEADWISE_AVX512_BF16_FEATURES HEADWISE_AVX512_FEATURES ",avx512bf16"  // stays defined, too
+#define HEADWISE_TARGET_BEGIN HEADWISE_REGION_BEGIN(HEADWISE_AVX512_BF16_FEATURES)
 #define HEADWISE_TARGET_END HEADWISE_REGION_END
 
 #include <headwise/kernel/storage.inl>
@@ -19,6 +20,14 @@ namespace headwise::kernel::avx512_bf16 {
 struct bf16_pairs : avx512::f32x16 {
     static constexpr int per_entry = 2;
     static HEADWISE_INLINE vec madd(vec a, vec b, vec c) { return _mm512_dpbf16_ps(c, (__m512bh)a, (__m512bh)b); }
+
+    // For softmax.
+    /// Neighbours become pairs, to nearest even, denormals zero: first[0] with first[1], ..., then those of second.
+    static HEADWISE_INLINE vec rounded(vec first, vec second) { return (vec)_mm512_cvtne2ps_pbh(second, first); }
+    /// c and the elements of the pairs.
+    static HEADWISE_INLINE vec add_elements(vec pairs, vec c) {
+        return madd(pairs, _mm512_castsi512_ps(_mm512_set1_epi32(0x3f803f80)), c);  // one, one
+    }
 };
 
 template <>
@@ -62,6 +71,10 @@ struct registers_of<bfloat16> {
     using wide = bf16_pairs;
     static constexpr int tile_rows = 14, few_rows = 8;
 };
+
+/// The sums.
+template <>
+struct registers_of<float> : avx512::registers_of<float> {};
 
 }  // namespace headwise::kernel::avx512_bf16
 HEADWISE_TARGET_END
