@@ -7,7 +7,8 @@
 # is installed where the package manager has it (setup.sh), else left out, and the table says so. PATTERN picks
 # configurations by name (grep -E).
 #
-# MATRIX_BUILD: where to build (build-matrix). CLANG, GCC: which of each (clang++, g++). EIGEN_INCLUDE.
+# MATRIX_BUILD: where to build (build-matrix). CLANG, GCC: which of each (clang++, g++). EIGEN_INCLUDE. JOBS: how many
+# at a time (one for each processor).
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd -P) || exit 2
 . "$root/examples/setup.sh"
@@ -28,7 +29,7 @@ gcc=${GCC:-g++}
 clang=${CLANG:-clang++}
 eigen=/usr/include/eigen3
 for folder in /usr/local/include/eigen3 ${EIGEN_INCLUDE:-}; do [ -d "$folder/Eigen" ] && eigen=$folder; done
-jobs=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+jobs=${JOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)}
 mkdir -p "$build/tables" || exit 2
 table=$build/tables/summary
 : >"$table"
