@@ -15,7 +15,7 @@ for program; do
         next
     }
     region && $2 ~ /^vmovntp[sd]$/ { streams = 1 }
-    region && symbol ~ /[0-9]packedI/ { packed[symbol] += $2 == "sfence" }
+    region && symbol ~ /[0-9](packed|weigh|logits)I/ { fences[symbol] += $2 == "sfence" }
     # VEX and EVEX: mnemonics with a v, those of mask registers, BMI; and SSE4, POPCNT, LZCNT, MOVBE. (tzcnt is bsf to an
     # older machine.)
     $2 ~ /^(v[a-z]|k(mov|and|or|xor|unpck|test|not|shift|add)|andn$|bextr|bls(i|r|msk)$|bzhi|mulx|pdep|pext|rorx|sarx|shlx|shrx|popcnt|lzcnt|movbe|crc32|p?blend|ptest|round[sp]|dpp|insertps|extractps|pmov[sz]x|pmulld|pm(ax|in)(sb|sd|uw|ud))/ {
@@ -28,8 +28,8 @@ for program; do
     }
     END {
         printf "%s: %d functions, %d instructions beyond SSE2, all in target regions: %s\n", program, functions, inside, faults ? "no" : "yes"
-        for (symbol in packed)
-            if (streams && packed[symbol] == 0) {
+        for (symbol in fences)
+            if (streams && fences[symbol] == 0) {
                 printf "%s: %s has no sfence.\n", program, symbol > "/dev/stderr"
                 faults++
             }
