@@ -8,7 +8,7 @@
 # configurations by name (grep -E).
 #
 # MATRIX_BUILD: where to build (build-matrix). CLANG, GCC: which of each (clang++, g++). EIGEN_INCLUDE. JOBS: how many
-# at a time (one for each processor).
+# at a time (one for each processor). TESTS: which tests of each configuration (all of its own).
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd -P) || exit 2
 . "$root/examples/setup.sh"
@@ -60,14 +60,16 @@ configuration() {
     for program in $3 $4; do
         have "$program" || { result "$name" - - - "left out: no $program"; return 0; }
     done
+    tests=$6
+    [ -z "${TESTS:-}" ] || tests=$(for test in $6; do case " $TESTS " in *" $test "*) echo "$test" ;; esac done)
     folder=$build/$name
     rm -rf "$folder" && mkdir -p "$folder" || exit 2
     start=$(seconds_now)
-    make -k -s -j "$jobs" -f "$here/one.mk" TREE="$root" DIR="$folder" CXX="$4" TESTS="$6" RUN="${7:-}" \
+    make -k -s -j "$jobs" -f "$here/one.mk" TREE="$root" DIR="$folder" CXX="$4" TESTS="$tests" RUN="${7:-}" \
         SECONDS="${8:-600}" \
         FLAGS="$5 -I $root/include -isystem $eigen -DHEADWISE_TEST_DATA='\"$root/tests/data\"'" >"$folder/make.log" 2>&1
     all=0 failed=0
-    for test in $6; do
+    for test in $tests; do
         all=$((all + 1))
         [ -e "$folder/$test.passed" ] && continue
         failed=$((failed + 1))
@@ -92,8 +94,9 @@ step() {
 warnings="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wsign-conversion -Wdouble-promotion -Werror"
 memory="tensor contract npy scores_loop scores sizes_guarded numbers misuse files public_faults headwise"
 memory="$memory attention_guarded numbers_attention numbers_einsum"
-threads="concurrency parallel"
-all="$memory $threads sizes numbers_modes isa scores_allocation profile"
+threads="concurrency parallel scores_calls"
+types="scores_types attention_types"
+all="$memory $threads $types sizes numbers_modes isa scores_allocation profile"
 all="$all agreement agreement_report statistics verdict compare report"
 undefined="-fsanitize=address,undefined,float-divide-by-zero,float-cast-overflow -fno-sanitize-recover=all"
 undefined="$undefined -fno-omit-frame-pointer"
@@ -110,7 +113,7 @@ configuration clang quick "" "$clang" "-O2 $warnings" "numbers misuse sizes size
 configuration gcc-asan-ubsan quick "" "$gcc" "-O1 -g $undefined" "sizes_guarded numbers misuse public_faults npy"
 configuration gcc-asan-ubsan-rest whole "" "$gcc" "-O1 -g $undefined" \
     "tensor contract scores_loop scores files headwise $threads"
-configuration clang-asan-ubsan whole "" "$clang" "-O1 -g $undefined $implicit" "$memory"
+configuration clang-asan-ubsan whole "" "$clang" "-O1 -g $undefined $implicit" "$memory $types"
 configuration gcc-tsan quick "" "$gcc" "-O1 -g -fsanitize=thread -Wno-tsan" "$threads"
 configuration clang-tsan whole "" "$clang" "-O1 -g -fsanitize=thread" "$threads numbers_modes"
 wanted clang-msan whole &&
@@ -142,7 +145,7 @@ fi
 # doctest by itself: beside it lie headers of this machine that the other must not see.
 mkdir -p "$build/doctest/doctest" && cp /usr/include/doctest/doctest.h "$build/doctest/doctest/" 2>/dev/null
 configuration qemu-aarch64 whole qemu-aarch64 aarch64-linux-gnu-g++ "-O2 -static -isystem $build/doctest" \
-    "isa numbers sizes_guarded" "env HEADWISE_TEST_DENSE=0 HEADWISE_TEST_ISAS=baseline,\ neon qemu-aarch64"
+    "isa numbers sizes_guarded $types" "env HEADWISE_TEST_DENSE=0 HEADWISE_TEST_ISAS=baseline,\ neon qemu-aarch64"
 
 # Quick: a few seconds of those that take little time to build.
 fuzz="60"
