@@ -3,7 +3,9 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -38,6 +40,26 @@ TEST_CASE("a counter that never ran was not counted, which is not zero") {
     CHECK_FALSE(events_between({5, 1000, 500}, {5, 2000, 500}));
     CHECK_FALSE(events_between({}, {}));
     CHECK_FALSE(events_between({0, 1000, 1000}, {10, 1500, 2000}));  // ran longer than it was enabled: not believed
+}
+
+TEST_CASE("counters that a virtual machine offers and that stand still were not counted, which is not zero") {
+    const auto counted = [](std::optional<double> cycles, std::optional<double> instructions) {
+        counter_values v;
+        if (cycles) v.values[0] = counted_events{*cycles, 1};
+        if (instructions) v.values[1] = counted_events{*instructions, 1};
+        v.values[4] = v.values[6] = counted_events{0, 1};  // cache misses, page faults
+        detail::disbelieve_what_stands_still(v);
+        CHECK(v[counter::page_faults]->value == 0);  // is the kernel's
+        return v;
+    };
+    for (const auto& v : {counted(0, 0), counted(0, 500), counted(900, 0), counted(0, {}), counted({}, 0)}) {
+        for (std::size_t i = 0; i < hardware_counters; ++i) CHECK_FALSE(v.values[i]);
+        CHECK(v.hardware_missing.find("stand still") != std::string::npos);
+    }
+    for (const auto& v : {counted(900, 500), counted(900, {}), counted({}, 500), counted({}, {})}) {
+        CHECK(v[counter::cache_misses]->value == 0);
+        CHECK(v.hardware_missing.empty());
+    }
 }
 
 TEST_CASE("a counter that wraps, and products beyond 64 bits, are right") {

@@ -3,10 +3,12 @@
 //
 //   results that depend on the batch             test_scores: a row's bits do not depend on how many rows there are
 //   alignment crashes, stores beyond the end     test_scores: any strides, gaps and alignment; against protected pages
-//   NaN from beside the operands                 test_numbers
+//   NaN from beside the operands                 test_numbers: NaN beside the operands, and in the old output
 //   a second thread that makes small calls slow  test_scores_allocation: a call too small for a second thread
+//   streaming stores without a fence             test_fences
 //   inline functions merged across processors    processors/test_mixed_flags
 //   identical functions reported as different    test_verdict: identical arms come out different at most as promised
+//   counters that count nothing, read as zero    test_counters: a counter that never ran; counters that stand still
 #include <algorithm>
 #include <array>
 #include <cstdint>

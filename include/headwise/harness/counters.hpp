@@ -89,6 +89,15 @@ namespace detail {
 #endif
 }
 
+/// Cycles and instructions pass in any stretch of code: where one of them is zero, the processor's counters are there
+/// in name only, as in some virtual machines, and none of the group is believed.
+inline void disbelieve_what_stands_still(counter_values& counted) {
+    const auto stands_still = [&](counter kind) { return counted[kind] && !(counted[kind]->value > 0); };
+    if (!stands_still(counter::cycles) && !stands_still(counter::instructions)) return;
+    for (std::size_t i = 0; i < hardware_counters; ++i) counted.values[i].reset();
+    counted.hardware_missing = "its counters stand still (a virtual machine may offer some that count nothing)";
+}
+
 #if defined(HEADWISE_HAVE_PERF_EVENTS)
 
 /// A file descriptor that closes itself.
@@ -180,6 +189,7 @@ public:
         for (std::size_t i = 0; i < counter_kinds; ++i) {
             if (before_[i] && after[i]) result.values[i] = events_between(*before_[i], *after[i]);
         }
+        detail::disbelieve_what_stands_still(result);
         return result;
     }
 
