@@ -4,7 +4,6 @@
 //   results that depend on the batch             test_scores: a row's bits do not depend on how many rows there are
 //   alignment crashes, stores beyond the end     test_scores: any strides, gaps and alignment; against protected pages
 //   NaN from beside the operands                 test_numbers: NaN beside the operands, and in the old output
-//   a second thread that makes small calls slow  test_scores_allocation: a call too small for a second thread
 //   streaming stores without a fence             test_fences
 //   inline functions merged across processors    processors/test_mixed_flags
 //   identical functions reported as different    test_verdict: identical arms come out different at most as promised
@@ -18,9 +17,14 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <headwise/attention.hpp>
+#include <headwise/attention_weights.hpp>
+#include <headwise/backward.hpp>
+#include <headwise/einsum.hpp>
 #include <headwise/harness.hpp>
 #include <headwise/profile.hpp>
 
+#include "inline_pool.hpp"
 #include "layouts.hpp"
 #include "operations.hpp"
 #include "simulated_machine.hpp"
@@ -101,6 +105,33 @@ TEST_CASE("q and k may be one tensor, or views that overlap; an output that meet
         CHECK_THROWS_AS(how(other, other, onto), std::invalid_argument);
         CHECK(test::same_bits(buffer, before));
     }
+}
+
+TEST_CASE("work too small for a second thread stays with the first, whatever the operation; large work does not") {
+    const auto schedules = [](std::ptrdiff_t L, std::ptrdiff_t M) {
+        const auto q = randn<float>({1, 4, L, 64}, 1), k = randn<float>({1, 4, M, 64}, 2);
+        tensor<float> weights({1, 4, L, M}), dq(q.shape()), dk(k.shape()), out(q.shape());
+        const auto tasks_of = [](const auto& call) {
+            test::inline_pool pool;
+            call(pool);
+            return pool.scheduled;
+        };
+        const auto scores = [](test::inline_pool& pool) { return scores_options{.threads = 8, .pool = &pool}; };
+        const auto options = [](test::inline_pool& pool) {
+            return attention_options<float>{.threads = 8, .pool = &pool};
+        };
+        return std::array{
+            tasks_of([&](auto& pool) { batched_scores_vectorized(q, k, weights, scores(pool)); }),
+            tasks_of([&](auto& pool) { einsum("bhld,bhmd->bhlm", q, k, weights, scores(pool)); }),
+            tasks_of([&](auto& pool) { batched_scores_backward(q, k, weights, dq, dk, scores(pool)); }),
+            tasks_of([&](auto& pool) { attention(q, k, k, out, options(pool)); }),
+            tasks_of([&](auto& pool) { attention_weights(q, k, weights, options(pool)); }),
+            tasks_of([&](auto& pool) { attention_logits(q, k, weights, options(pool)); }),
+        };
+    };
+    for (const auto& [L, M] : {std::array{1, 200}, {4, 40}, {30, 40}, {100, 100}})
+        for (const int tasks : schedules(L, M)) CHECK(tasks == 0);
+    for (const int tasks : schedules(400, 400)) CHECK(tasks > 0);
 }
 
 TEST_CASE("rows a power of two apart are gathered first, so that they do not compete for one set of the cache") {

@@ -10,9 +10,11 @@
 #include <headwise/scores.hpp>
 
 #include "counted_allocations.hpp"
+#include "inline_pool.hpp"
 #include "layouts.hpp"
 
 using namespace headwise;
+using test::inline_pool;
 
 namespace {
 
@@ -71,18 +73,6 @@ void check_single_thread() {
 }
 
 HEADWISE_NOINLINE void call(const std::function<void()>& f) { f(); }
-
-/// Runs every task at once where it is scheduled: what a call allocates with it is all the call's own.
-class inline_pool : public Eigen::ThreadPoolInterface {
-public:
-    void Schedule(std::function<void()> task) override {
-        ++scheduled;
-        task();
-    }
-    int NumThreads() const override { return 7; }
-    int CurrentThreadId() const override { return -1; }
-    int scheduled = 0;
-};
 
 }  // namespace
 
