@@ -141,16 +141,27 @@ TEST_CASE("a crew: helpers come once, stay awake for a while, and leave") {
     for (int time = 0; time < 50; ++time) {
         tally seen(40);
         const auto body = [&](int worker, std::ptrdiff_t i) { seen(worker, i); };
-        const int workers = 3 - time % 2;  // one helper too many every other time
-        shared_pieces work(workers, 40, body, -1);
+        shared_pieces work(3, 40, body, -1);
         REQUIRE(crew::share(&helpers, pool, work));
         CHECK(seen.each_once());
-        CHECK(seen.highest < workers);
         CHECK(helpers.awake() <= 3);  // the two, and one more where one was about to leave
     }
     const auto start = std::chrono::steady_clock::now();
     while (helpers.awake() != 0 && std::chrono::steady_clock::now() - start < 20s) std::this_thread::yield();
     CHECK(helpers.awake() == 0);
+}
+
+TEST_CASE("a helper more than there are workers takes nothing: there is no memory for it") {
+    std::vector<int> workers;
+    shared_pieces* shared = nullptr;
+    const auto body = [&](int worker, std::ptrdiff_t) {
+        workers.push_back(worker);
+        shared->help();  // as a second helper that comes while the first is at work
+    };
+    shared_pieces work(2, 4, body, -1);
+    shared = &work;
+    work.help();
+    CHECK(workers == std::vector<int>{1, 1, 1, 1});
 }
 
 TEST_CASE("a crew that is at one caller's does nothing for another") {
