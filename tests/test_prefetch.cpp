@@ -227,3 +227,39 @@ TEST_CASE("an output that is not written in place is not fetched") {
     batched_scores_vectorized(q, k, out);
     CHECK(to_write.empty());
 }
+
+TEST_CASE("few rows: all of K is fetched before it is read, but for its first rows; and little beyond it") {
+    for (const isa name : supported_isas()) {
+        CAPTURE(to_string(name));
+        for (const auto& [L, M, D] : {std::array<std::ptrdiff_t, 3>{1, 4096, 128}, {4, 2000, 256}, {2, 20000, 16}}) {
+            const std::string shape = detail::text_of({1, L, M, D});
+            CAPTURE(shape);
+            const auto q = randn<float>({1, 1, L, D}, 1), k = randn<float>({1, 1, M, D}, 2);
+            tensor<float> out({1, 1, L, M});
+            lines.clear();
+            batched_scores_vectorized(q, k, out, {.isa = name});
+            const std::ptrdiff_t first = std::max<std::ptrdiff_t>(18, 9216 / (D * 4));
+            CHECK(percent_missing(lines, lines_of(k.data() + first * D, M - first, D * 4, D * 4)) == 0);
+            CHECK(percent_missing(lines_of(k, 0, 1), lines) <= 2);
+            // Of the pages to come one line, 32 KiB ahead, and so beyond the end.
+            const auto end = reinterpret_cast<std::uintptr_t>(k.data() + M * D);
+            for (const std::uintptr_t page : {20480u, 24576u}) {
+                const auto found = lines.lower_bound((end + page) / 64);
+                CHECK((found != lines.end() && *found < (end + page + 4096) / 64));
+            }
+        }
+    }
+}
+
+TEST_CASE("few rows far apart are fetched as well, and nothing between them") {
+    for (const isa name : supported_isas()) {
+        CAPTURE(to_string(name));
+        const auto q = randn<float>({1, 1, 1, 128}, 1), k = randn<float>({1, 4, 2500, 128}, 2);
+        const tensor_view<const float> every_fourth(k.data(), {1, 1, 2500, 128}, {0, 0, 512, 1});
+        tensor<float> out({1, 1, 1, 2500});
+        lines.clear();
+        batched_scores_vectorized(q, every_fourth, out, {.isa = name});
+        CHECK(percent_missing(lines, lines_of(k.data() + 18 * 512, 2500 - 18, 512, 2048)) == 0);
+        CHECK(percent_missing(lines_of(k.data(), 2500, 512, 2048), lines) <= 2);
+    }
+}

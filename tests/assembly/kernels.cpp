@@ -9,12 +9,13 @@
 #endif
 
 // The address of a function makes the compiler emit it, and nothing else.
-#define HEADWISE_TEST_HOT(target, Scalar)                                                                         \
-    namespace target##_##Scalar {                                                                                 \
-        using tiles = headwise::kernel::target::tiling<Scalar>;                                                   \
-        extern constexpr auto tile = &headwise::kernel::target::tile<tiles::vector, tiles::rows, tiles::vectors>; \
-        extern constexpr auto few_rows = &headwise::kernel::target::few_rows<tiles::vector, tiles::few>;          \
-        extern constexpr auto pack_lanes = &headwise::kernel::target::pack_lanes<tiles::vector, tiles::width>;    \
+#define HEADWISE_TEST_HOT(target, Scalar)                                                                              \
+    namespace target##_##Scalar {                                                                                      \
+        using tiles = headwise::kernel::target::tiling<Scalar>;                                                        \
+        extern constexpr auto tile = &headwise::kernel::target::tile<tiles::vector, tiles::rows, tiles::vectors>;      \
+        extern constexpr auto few_rows = &headwise::kernel::target::few_rows<tiles::vector, tiles::few>;               \
+        extern constexpr auto fetching = &headwise::kernel::target::few_rows<tiles::vector, tiles::few, Scalar, true>; \
+        extern constexpr auto pack_lanes = &headwise::kernel::target::pack_lanes<tiles::vector, tiles::width>;         \
     }
 
 HEADWISE_TEST_HOT(baseline, float)

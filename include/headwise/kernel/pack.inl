@@ -17,6 +17,13 @@ struct tiling {
     static constexpr int q_width = (rows + lanes - 1) / lanes * lanes;  // of a panel of a tile's rows of Q
 };
 
+/// One addition a row: left to itself GCC prepares the addresses of all rows beforehand, and spills them.
+template <class Scalar>
+HEADWISE_INLINE void next_row(Scalar*& row, std::ptrdiff_t step) {
+    row += step;
+    HEADWISE_OPAQUE(row);
+}
+
 /// Loads rows x columns (1 ... lanes, 1 ... lanes entries) elements at k, unit stride along a row, and transposes them.
 /// Lanes from `rows` on repeat the last row: they are never stored, and nothing outside of the rows x columns is read.
 template <class V, class Stored = typename V::scalar>
@@ -26,14 +33,23 @@ HEADWISE_INLINE void load_transposed(typename V::vec (&block)[V::lanes], const S
     if constexpr (V::lanes > 8) HEADWISE_OPAQUE(row);  // else GCC keeps the addresses of all rows, in memory
     if (columns != V::lanes * per_entry<V>()) {
         HEADWISE_UNROLL
-        for (int i = 0; i < V::lanes; ++i)
-            block[i] = elements::load_first(k + (i < rows ? i : rows - 1) * row, columns);
+        for (int i = 0; i < V::lanes; ++i) {
+            block[i] = elements::load_first(k, columns);
+            next_row(k, i + 1 < rows ? row : 0);
+        }
     } else if (rows != V::lanes) {
         HEADWISE_UNROLL
-        for (int i = 0; i < V::lanes; ++i) block[i] = elements::load(k + (i < rows ? i : rows - 1) * row);
+        for (int i = 0; i < V::lanes; ++i) {
+            block[i] = elements::load(k);
+            next_row(k, i + 1 < rows ? row : 0);  // the last row again
+        }
     } else {
         HEADWISE_UNROLL
-        for (int i = 0; i < V::lanes; ++i) block[i] = elements::load(k + i * row);
+        for (int i = 0; i < V::lanes; ++i) {
+            block[i] = elements::load(k);
+            if constexpr (V::lanes > 8) next_row(k, row);
+            else k += row;  // so few addresses fit the registers
+        }
     }
     V::transpose(block);
 }

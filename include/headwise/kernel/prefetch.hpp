@@ -2,10 +2,23 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include <headwise/attributes.hpp>
 
 namespace headwise::kernel {
+
+/// A line of each page that begins in the `bytes` at `from`, for the sake of its translation: where rows are fetched a
+/// few KiB ahead, each new page would hold up the first that needs it. Nothing is read: they may lie beyond an array.
+HEADWISE_INLINE void fetch_pages(std::uintptr_t from, std::ptrdiff_t bytes) noexcept {
+    constexpr std::uintptr_t page = 4096;
+    const std::uintptr_t to = from + static_cast<std::uintptr_t>(bytes);
+    for (std::uintptr_t at = (from + page - 1) / page * page; at < to; at += page)
+        HEADWISE_PREFETCH(reinterpret_cast<const char*>(at));  // NOLINT(performance-no-int-to-ptr)
+}
+
+/// How far ahead: far enough for a walk through the tables of pages, near enough to be still known when it is read.
+inline constexpr std::ptrdiff_t pages_ahead = 32768;
 
 /// The cache lines of a matrix, fetched some at a time.
 class fetch_queue {

@@ -4,13 +4,6 @@
 HEADWISE_TARGET_BEGIN
 namespace headwise::kernel::HEADWISE_TARGET {
 
-/// One addition a row: left to itself GCC prepares the addresses of all rows beforehand, and spills them.
-template <class Scalar>
-HEADWISE_INLINE void next_row(Scalar*& row, std::ptrdiff_t step) {
-    row += step;
-    HEADWISE_OPAQUE(row);
-}
-
 /// Results leave the registers, of the last vector of each row only `last_lanes`.
 template <class V, int Rows, int Vectors, class Out>
 HEADWISE_INLINE void write_tile(typename V::vec (&sum)[Rows][Vectors], Out* out, std::ptrdiff_t out_row,
