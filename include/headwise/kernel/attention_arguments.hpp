@@ -97,7 +97,8 @@ struct attention_kernel {
 
 /// Columns that `few` takes at a time, whatever the number of threads, so that results do not depend on it.
 inline constexpr std::ptrdiff_t few_chunk = 256;
-/// The block of K and V that stays in the L2 cache while all rows pass by, and the most columns of it.
-inline constexpr std::ptrdiff_t attention_block_bytes = std::ptrdiff_t{256} << 10, attention_block_columns = 512;
+/// The block of K and V that stays in the L2 cache while all rows pass by, and the most columns of it: a row tile's
+/// logits stay in the L1 cache. (1,16,577,577,64): 1.04 times as fast in one block as in two, (8,12,512,512,64) too.
+inline constexpr std::ptrdiff_t attention_block_bytes = std::ptrdiff_t{320} << 10, attention_block_columns = 640;
 
 }  // namespace headwise::kernel
