@@ -77,8 +77,9 @@ HEADWISE_NOINLINE void weigh_tile(const attention_arguments<In, Out>& a, const l
     const std::ptrdiff_t begin = round_down(first, width), end = round_up(most(last, first), width);
     const query_rows<In> q(a, a.q.head(block.batch, block.head) + block.row * a.q.row(), block.rows, q_rows);
     const std::ptrdiff_t share = begin == end ? 0 : (finished.rows * width + end - begin - 1) / (end - begin);
+    fetch_ahead ahead = next_rows(a, block, most((end - begin) / width, 1));
     for (std::ptrdiff_t m = begin; m < end; m += width) {
-        multiply(a, q, block.rows, panels, block.columns, m / width, m / width + 1, logits, step);
+        multiply(a, q, block.rows, panels, block.columns, m / width, m / width + 1, logits, step, &ahead);
         finished.write(a, share);
     }
     finished.write(a, finished.rows);
