@@ -81,6 +81,35 @@ TEST_CASE("a shard in which nothing was seen does not count, whatever it holds; 
     CHECK(std::isnan(merge_attention(b, lse_b, a, lse_a).out(0, 0, 0, 1)));
 }
 
+TEST_CASE_TEMPLATE("sixteen bits: computed in float, rounded once; of float shards too", Scalar, Eigen::bfloat16,
+                   Eigen::half) {
+    const auto a = randn<Scalar>({2, 3, 7, 20}, 1), b = randn<Scalar>({2, 3, 7, 20}, 2);
+    const auto lse_a = randn<float>({2, 3, 7, 1}, 3), lse_b = randn<float>({2, 3, 7, 1}, 4);
+    tensor<float> wide_a(a.shape()), wide_b(a.shape()), exact(a.shape()), lse(lse_a.shape());
+    for (std::ptrdiff_t i = 0; i < a.size(); ++i) {
+        wide_a.data()[i] = static_cast<float>(a.data()[i]);
+        wide_b.data()[i] = static_cast<float>(b.data()[i]);
+    }
+    const auto must = merge_attention(wide_a, lse_a, wide_b, lse_b);
+    tensor<Scalar> of_floats(a.shape());
+    merge_attention(a, lse_a, b, lse_b, exact, lse);
+    merge_attention(wide_a, lse_a, wide_b, lse_b, of_floats, lse);
+    auto gathered = merge_attention(a, lse_a, b, lse_b);
+    tensor<Scalar> in_place = a;
+    tensor<float> lse_in_place = lse_a;
+    merge_attention(in_place, lse_in_place, b, lse_b, in_place, lse_in_place);
+    CHECK(greatest_difference(exact, must.out) == 0);
+    CHECK(greatest_difference(gathered.lse, must.lse) == 0);
+    CHECK(greatest_difference(lse_in_place, must.lse) == 0);
+    std::ptrdiff_t wrong = 0;
+    for (std::ptrdiff_t i = 0; i < a.size(); ++i) {
+        const auto rounded = static_cast<float>(static_cast<Scalar>(must.out.data()[i]));
+        for (const auto* result : {&gathered.out, &of_floats, &in_place})
+            wrong += static_cast<float>(result->data()[i]) != rounded;
+    }
+    CHECK(wrong == 0);
+}
+
 TEST_CASE("what does not fit is refused by name") {
     tensor<float> a({1, 2, 3, 4}), b({1, 2, 3, 4}), lse_a({1, 2, 3, 1}), lse_b({1, 2, 3, 1}), out({1, 2, 3, 4}),
         lse({1, 2, 3, 1});
