@@ -3,6 +3,9 @@
 #
 #   tile        each innermost loop has a whole number of steps of rows * vectors multiply-adds (unrolled by four: 4 steps),
 #               at most rows + vectors loads a step, and stores no vector: the accumulators are registers, and stay there
+#   values_tile  the same
+#   soften      the loop with the most multiply-adds, over a row's exponentials, moves nothing to or from the stack (looked at
+#               where 32 registers hold its constants)
 #   few_rows    each innermost loop has a whole number of blocks of rows * lanes multiply-adds and stores no vector
 #   pack_lanes  each innermost loop stores a whole number of blocks of `lanes` vectors, none of them to the stack
 #   all         a function that writes the upper halves of registers has a vzeroupper
@@ -22,15 +25,16 @@ function number_after(text,    at) {
 }
 
 function recognise(    target, type, size, i, parts, words) {
-    kernel = symbol ~ /[0-9]tileI/ ? "tile" : symbol ~ /few_rowsI/ ? "few_rows" : symbol ~ /pack_lanesI/ ? "pack_lanes" : ""
-    if (kernel == "" || match(symbol, /(8baseline|4avx2|6avx512)/) == 0) return 0
+    kernel = symbol ~ /[0-9]tileI/ ? "tile" : symbol ~ /values_tileI/ ? "values_tile" : symbol ~ /softenI/ ? "soften" \
+           : symbol ~ /few_rowsI/ ? "few_rows" : symbol ~ /pack_lanesI/ ? "pack_lanes" : ""
+    if (kernel == "" || match(symbol, /(8baseline|4avx2|6avx512|1avx512_bf16)/) == 0) return 0
     target = substr(symbol, RSTART + 1, RLENGTH - 1)
-    type = symbol ~ /f32x|bytes16If/ ? "float" : "double"
-    lanes = target == "baseline" ? (type == "float" ? 4 : 2) : number_after("f32x") + number_after("f64x")
+    type = symbol ~ /bf16_pairs/ ? "pairs" : symbol ~ /f32x|bytes16If/ ? "float" : "double"
+    lanes = target == "baseline" ? (type == "float" ? 4 : 2) : type == "pairs" ? 16 : number_after("f32x") + number_after("f64x")
     rows = number_after("ELi")
     vectors = 1
-    if (kernel == "tile" && match(symbol, /ELi[0-9]+ELi/)) vectors = substr(symbol, RSTART + RLENGTH) + 0
-    size = kernel == "tile" ? " " rows "x" vectors : kernel == "few_rows" ? " " rows : ""
+    if (kernel ~ /tile$/ && match(symbol, /ELi[0-9]+ELi/)) vectors = substr(symbol, RSTART + RLENGTH) + 0
+    size = kernel ~ /tile$/ ? " " rows "x" vectors : kernel == "few_rows" ? " " rows : ""
     name = target " " type " " kernel size
     most_spills = 0
     for (i = split(allowed, parts, /, */); i > 0; i--) {
@@ -94,7 +98,7 @@ function count(head,    i, text) {
     for (i = 1; i <= instructions; i++) {
         if (!((head, i) in body)) continue
         text = instruction[i]
-        if (text ~ /^(vfn?m(add|sub)|addp[sd] )/) adds++
+        if (text ~ /^(vfn?m(add|sub)|vdpbf16ps|addp[sd] )/) adds++
         if (text ~ /^mulp[sd] /) products++
         if (text !~ /%[xyz]mm/ || text !~ /\(/) continue
         if (text ~ /\)(\{%k[0-7]\})?$/) stores++
@@ -104,12 +108,12 @@ function count(head,    i, text) {
 }
 
 function check_loop(    step) {
-    step = kernel == "tile" ? rows * vectors : kernel == "few_rows" ? rows * lanes : lanes
+    step = kernel ~ /tile$/ ? rows * vectors : kernel == "few_rows" ? rows * lanes : lanes
     if (hot % step) complain(hot " " what " in its loop, not a multiple of " step ".")
     if (spills > most_spills)
         complain("its loop moves " spills " vectors to or from the stack" (most_spills ? ", more than the " most_spills " known." : "."))
     if (spills > 0) return
-    if (kernel == "tile" && loads * step > (rows + vectors) * adds)
+    if (kernel ~ /tile$/ && loads * step > (rows + vectors) * adds)
         complain(loads " loads for " adds " multiply-adds; " rows + vectors " for each " step " are enough.")
     if (kernel != "pack_lanes" && stores > 0) complain("its loop stores " stores " vectors to memory.")
     if (products && products != adds) complain(products " products but " adds " sums in its loop.")
@@ -129,13 +133,15 @@ function check_function(    head, other, inner, best, row) {
         count(head)
         hot = kernel == "pack_lanes" ? stores : adds
         if (hot == 0) continue
-        check_loop()
+        if (kernel != "soften") check_loop()
         if (hot <= best) continue
         best = hot
+        most_spilled = spills
         row = sprintf("%-27s %-10s %s %6d %6d %7d %7d", name, compiler, level, adds, loads, stores, spills)
     }
     if (best == 0) complain("no innermost loop with " what ".")
     else print row
+    if (kernel == "soften" && most_spilled) complain("its loop moves " most_spilled " vectors to or from the stack.")
     if (wide && !clears) complain("writes the upper halves of registers and has no vzeroupper.")
 }
 
