@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -305,8 +304,9 @@ private:
         if (found_.control_failed)
             note("identical code came out different in this run: differences no larger are not believed");
         if (found_.stolen > 0.01) note("the hypervisor gave " + percent_text(found_.stolen) + " of the time to others");
-        static std::atomic<bool> warned{false};  // once a process: the machine stays the same
-        if (warned.exchange(true)) return;
+        bool first = false;
+        [[maybe_unused]] static const bool once = first = true;  // in one call of a process: the machine stays the same
+        if (!first) return;
         for (std::string& warning : environment_warnings()) note(std::move(warning));
     }
 

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdlib>
 #include <iterator>
-#include <ranges>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -32,12 +31,19 @@ concept strided_array = requires(const Array& a) {
     requires(std::tuple_size_v<std::remove_cvref_t<decltype(a.shape())>> <= 4);
 };
 
-/// A strided array, or a contiguous range (std::vector, std::span, std::array, C array): rank 1.
+/// Elements one after the other (std::vector, std::span, std::array, a C array). Spelled out, because <ranges> would
+/// cost everyone who includes this a twentieth of a second.
+template <class Array>
+concept contiguous_array = requires(Array& a) {
+    requires std::contiguous_iterator<decltype(std::begin(a))>;
+    requires element<std::remove_cvref_t<decltype(*std::data(a))>>;
+    { std::size(a) } -> std::integral;
+};
+
+/// A strided array, or a contiguous one: rank 1.
 template <class Array>
 concept comparable_array =
-    strided_array<std::remove_cvref_t<Array>> ||
-    (std::ranges::contiguous_range<Array> && std::ranges::sized_range<Array> &&
-     element<std::ranges::range_value_t<Array>>);
+    strided_array<std::remove_cvref_t<Array>> || contiguous_array<std::remove_reference_t<Array>>;
 
 namespace detail {
 
@@ -94,9 +100,9 @@ auto elements_of(const Array& array) {
             refuse(std::string("shape ") + at.text() + ": every extent must be >= 0");
         return elements<std::remove_cvref_t<decltype(*array.data())>>{array.data(), at};
     } else {
-        at.shape[3] = static_cast<std::ptrdiff_t>(std::ranges::size(array));
+        at.shape[3] = static_cast<std::ptrdiff_t>(std::size(array));
         at.strides[3] = 1;
-        return elements<std::ranges::range_value_t<Array>>{std::ranges::data(array), at};
+        return elements<std::remove_cvref_t<decltype(*std::data(array))>>{std::data(array), at};
     }
 }
 

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <new>
-#include <ranges>
 #include <sstream>
 #include <string>
 #include <type_traits>
@@ -192,10 +192,16 @@ public:
     }
 };
 
-/// Does a result of this type refer to memory that outlives the call? References, std::span and other views, and
-/// trivially copyable strided arrays (tensor_view) do.
+/// std::span and its like: a constant one still gives access to elements that can be written.
+template <class Array>
+concept shallow_array = contiguous_array<const Array> && requires(const Array& array) {
+    requires !std::is_const_v<std::remove_reference_t<decltype(*std::data(array))>>;
+};
+
+/// Does a result of this type refer to memory that outlives the call, and that can be written? References, shallow
+/// arrays and trivially copyable strided ones (tensor_view) do.
 template <class Result>
-inline constexpr bool refers = std::is_reference_v<Result> || std::ranges::view<std::remove_cvref_t<Result>> ||
+inline constexpr bool refers = std::is_reference_v<Result> || shallow_array<std::remove_cvref_t<Result>> ||
                                (strided_array<std::remove_cvref_t<Result>> && std::is_trivially_copyable_v<Result>);
 
 /// Fills an output with NaN, before a call that must overwrite it: all bits set is a NaN in every floating-point
@@ -205,7 +211,7 @@ void poison(Array&& array) {
     if constexpr (comparable_array<Array>) {
         auto* data = [&] {
             if constexpr (strided_array<std::remove_cvref_t<Array>>) return array.data();
-            else return std::ranges::data(array);
+            else return std::data(array);
         }();
         using value = std::remove_pointer_t<decltype(data)>;
         if constexpr (!std::is_const_v<value> && !std::is_same_v<value, bool>) {
@@ -269,7 +275,7 @@ auto copy_of(const Value& value) {
         using element_type = std::remove_cvref_t<decltype(*value.data())>;
         return snapshot<element_type, std::tuple_size_v<std::remove_cvref_t<decltype(value.shape())>>>(value);
     } else if constexpr (comparable_array<Value>) {
-        return snapshot<std::ranges::range_value_t<Value>, 1>(value);
+        return snapshot<std::remove_cvref_t<decltype(*std::data(value))>, 1>(value);
     } else {
         static_assert(std::is_copy_constructible_v<Value>,
                       "compare: arm 0's result must be copyable, so that later calls cannot change it");

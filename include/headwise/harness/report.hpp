@@ -64,7 +64,8 @@ inline void write_columns(std::ostream& out, const std::vector<std::vector<std::
 [[nodiscard]] inline std::vector<std::vector<std::string>> table_rows(const comparison& c) {
     std::vector<std::vector<std::string>> rows{
         {"arm", "a call", "spread", "speed-up", confidence_text(c.confidence) + " interval", "verdict", "outputs"}};
-    const bool has_cold = std::ranges::any_of(c.arms, [](const arm_result& arm) { return arm.cold.has_value(); });
+    const bool has_cold =
+        std::any_of(c.arms.begin(), c.arms.end(), [](const arm_result& arm) { return arm.cold.has_value(); });
     if (has_cold) rows[0].insert(rows[0].begin() + 5, {"cold", "speed-up", "interval"});
     for (std::size_t i = 0; i < c.arms.size(); ++i) {
         const arm_result& arm = c.arms[i];

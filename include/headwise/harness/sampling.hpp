@@ -198,9 +198,9 @@ private:
                 calls *= std::clamp(std::floor(wanted / ns), 2.0, 10.0);
             }
         }
-        const auto [fastest, slowest] = std::ranges::minmax(call_ns_);
+        const auto [fastest, slowest] = std::minmax_element(call_ns_.begin(), call_ns_.end());
         trace_.calls =
-            static_cast<std::size_t>(std::clamp(std::min(wanted / fastest, 4 * wanted / slowest), 1.0, 10 * wanted));
+            static_cast<std::size_t>(std::clamp(std::min(wanted / *fastest, 4 * wanted / *slowest), 1.0, 10 * wanted));
     }
 
     /// Warm-up: rounds at the final number of calls until no arm gets more than 1 % faster, for 5 % of the budget at
@@ -240,7 +240,7 @@ private:
                     trace_.control_partner.spoiled.push_back(trace_.arms[0].spoiled.back());
                 }
             }
-            std::ranges::reverse(order);
+            std::reverse(order.begin(), order.end());
         }
         ++trace_.blocks;
     }

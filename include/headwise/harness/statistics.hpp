@@ -17,7 +17,6 @@
 #include <numbers>
 #include <numeric>
 #include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -41,7 +40,7 @@ namespace statistics {
 
 /// The q-quantile, 0 <= q <= 1, of `sorted`, interpolated linearly between order statistics (type 7, the default of R
 /// and NumPy). NaN when empty.
-[[nodiscard]] inline double quantile(std::span<const double> sorted, double q) {
+[[nodiscard]] inline double quantile(const std::vector<double>& sorted, double q) {
     if (sorted.empty()) return std::numeric_limits<double>::quiet_NaN();
     const double position = q * static_cast<double>(sorted.size() - 1);
     const auto below = static_cast<std::size_t>(position);
@@ -148,7 +147,7 @@ namespace statistics {
 /// The k-th smallest (1-based) of the n(n+1)/2 pairwise means (Walsh averages) of `sorted`, without forming them:
 /// bisection on the value, a count in O(n) at each step, and a last sweep that lands on a mean which exists (an exact
 /// zero stays an exact zero, which ties at the clock's resolution need).
-[[nodiscard]] inline double pairwise_mean(std::span<const double> sorted, std::uint64_t k) {
+[[nodiscard]] inline double pairwise_mean(const std::vector<double>& sorted, std::uint64_t k) {
     std::uint64_t count = 0;
     double greatest = 0;
     const auto sweep = [&](double limit) {  // how many means are <= limit, and the greatest of those

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <ostream>
-#include <ranges>
 #include <sstream>
 #include <string>
 #include <type_traits>
@@ -74,10 +74,11 @@ private:
 ///     const auto result = sweep({.budget = 5s}, "n", {16, 64, 256}, [](int n, const compare_options& o) {
 ///         return compare(o, arm{"map", ...}, arm{"vector", ...});
 ///     });
-template <std::ranges::sized_range Values, class CompareAt>
+template <class Values, class CompareAt>
+    requires requires(const Values& values) { std::size(values), std::begin(values), std::end(values); }
 [[nodiscard]] sweep_result sweep(const compare_options& options, std::string parameter, const Values& values,
                                  CompareAt&& compare_at) {
-    const std::size_t count = std::ranges::size(values);
+    const std::size_t count = std::size(values);
     if (count == 0) detail::refuse("sweep: the list of values of " + parameter + " is empty");
     compare_options each = options;
     each.budget /= static_cast<std::int64_t>(count);

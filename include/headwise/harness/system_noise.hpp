@@ -5,8 +5,11 @@
 #include <cstdint>
 #include <cstdio>
 #include <string>
-#include <thread>
 #include <vector>
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <unistd.h>
+#endif
 
 #if defined(__linux__)
 #include <sched.h>
@@ -83,9 +86,11 @@ inline std::vector<std::string> environment_warnings() {
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(__OPTIMIZE__)
     warnings.emplace_back("built without optimisation: the times say little about the code as it will ship");
 #endif
-    if (std::thread::hardware_concurrency() == 1) {
+#if defined(_SC_NPROCESSORS_ONLN)
+    if (sysconf(_SC_NPROCESSORS_ONLN) == 1) {
         warnings.emplace_back("one processor: everything else on this machine runs in between");
     }
+#endif
     if (std::FILE* file = std::fopen("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "r")) {
         char text[64] = "";
         const std::string governor = std::fscanf(file, "%63s", text) == 1 ? text : "performance";

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -190,12 +189,11 @@ inline void make_columns_fractions(dot_bound& bound) {
     const auto heads = static_cast<std::size_t>(bound.shape[0] * (bound.shape[1] / bound.group));
     const std::size_t rows = bound.row.size() / heads, columns = bound.column.size() / heads;
     for (std::size_t head = 0; head < heads; ++head) {
-        const std::span row(bound.row.data() + head * rows, rows);
-        const std::span column(bound.column.data() + head * columns, columns);
+        double *const row = bound.row.data() + head * rows, *const column = bound.column.data() + head * columns;
         int exponent = 0;
-        std::frexp(*std::max_element(column.begin(), column.end()), &exponent);
-        for (double& norm : row) norm = rounded_up<double>(std::ldexp(norm, exponent));
-        for (double& norm : column) norm = std::ldexp(norm, -exponent);
+        std::frexp(*std::max_element(column, column + columns), &exponent);
+        for (std::size_t i = 0; i < rows; ++i) row[i] = rounded_up<double>(std::ldexp(row[i], exponent));
+        for (std::size_t i = 0; i < columns; ++i) column[i] = std::ldexp(column[i], -exponent);
     }
     bound.column_float.reserve(bound.column.size());
     for (const double norm : bound.column) bound.column_float.push_back(rounded_up<float>(norm));
@@ -216,8 +214,7 @@ tolerance tolerance::dot(const Q& q_array, const K& k_array, double scale) {
         detail::refuse(std::string("tolerance::dot: q is ") + q.at.text() + ", k is " + k.at.text() +
                        "; they must be (b, h, l, d) and (b, kv, m, d), h a multiple of kv");
 
-    if (!detail::is_finite<double>(detail::to_bits(scale)))
-        detail::refuse("tolerance::dot: the scale must be finite");
+    if (!detail::is_finite<double>(detail::to_bits(scale))) detail::refuse("tolerance::dot: the scale must be finite");
 
     const detail::exact_subnormals guard;
     auto bound = std::make_shared<detail::dot_bound>();

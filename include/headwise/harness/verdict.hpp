@@ -99,7 +99,7 @@ struct judging {
 /// over by themselves. Noise that covers a step averages the rounding out; without it the rounding is the same in every
 /// block.
 [[nodiscard]] inline double rounding(const trace& t, std::size_t i, std::vector<double> ratios) {
-    std::ranges::sort(ratios);
+    std::sort(ratios.begin(), ratios.end());
     const double spread = statistics::quantile(ratios, 0.75) - statistics::quantile(ratios, 0.25);
     const double shorter = std::min(time_per_call(t.arms[0], t.calls).median, time_per_call(t.arms[i], t.calls).median);
     return std::max(0.0, t.tick_ns / (shorter * static_cast<double>(t.calls)) - spread);
@@ -203,7 +203,7 @@ inline void judge(const trace& t, const judging& how, comparison& result) {
 /// May measuring stop? Every arm is a mismatch already, or equivalent, or beyond the margin with an interval no wider
 /// than `precision` either way: an early "about 1.5x" helps nobody who has time left.
 [[nodiscard]] inline bool settled(const comparison& c, double precision) {
-    return std::ranges::all_of(c.arms, [&](const arm_result& arm) {
+    return std::all_of(c.arms.begin(), c.arms.end(), [&](const arm_result& arm) {
         if (arm.verdict == verdict::baseline || arm.verdict == verdict::mismatch || arm.indistinguishable_from_empty)
             return true;
         if (arm.verdict == verdict::equivalent) return true;
