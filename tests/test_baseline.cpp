@@ -99,7 +99,7 @@ TEST_CASE("arms come and go, and a mismatch stays one") {
 TEST_CASE("what cannot be right is refused") {
     scratch s;
     CHECK_THROWS_AS(save_baseline(comparison{}, s.file), std::invalid_argument);
-    CHECK_THROWS_AS(save_baseline(finding(2), s.folder / "no such folder" / "file"), std::invalid_argument);
+    CHECK_THROWS_AS(save_baseline(finding(2), s.folder / "no such folder" / "file"), std::runtime_error);
     CHECK_THROWS_AS(static_cast<void>(compare_to_baseline(finding(2), s.folder / "absent")), std::invalid_argument);
     CHECK(s.files() == 0);
     save_baseline(finding(2), s.file);
@@ -120,3 +120,24 @@ TEST_CASE("a draft that cannot take its place is not left behind") {
     CHECK_THROWS_AS(save_baseline(finding(2), s.file), std::invalid_argument);
     CHECK(s.files() == 1);
 }
+
+#if defined(__unix__) || defined(__APPLE__)
+TEST_CASE("the file keeps its permissions, a link stays a link, and a device is refused") {
+    namespace fs = std::filesystem;
+    scratch s;
+    save_baseline(finding(2), s.file);
+    const auto mode = fs::perms::owner_read | fs::perms::owner_write | fs::perms::group_read;
+    fs::permissions(s.file, mode);
+    const fs::path link = s.folder / "link";
+    fs::create_symlink(s.file, link);
+    save_baseline(finding(3), link);
+    CHECK(fs::is_symlink(link));
+    CHECK(fs::status(s.file).permissions() == mode);
+    CHECK(compare_to_baseline(finding(3), s.file).arms.at(0).then.estimate == Approx(3));
+    if (fs::exists("/dev/full")) {
+        CHECK_THROWS_AS(save_baseline(finding(2), "/dev/full"), std::invalid_argument);
+        CHECK(fs::is_character_file("/dev/full"));
+    }
+    CHECK(s.files() == 2);
+}
+#endif

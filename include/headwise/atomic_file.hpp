@@ -1,18 +1,23 @@
-// A file that comes into being whole or not at all.
+// A file that comes into being whole or not at all. By the system's own calls where there are POSIX's: <filesystem>
+// would cost every user of the harness a tenth of a second.
 #pragma once
 
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <cstdio>
-#include <filesystem>
+#include <cstdlib>
 #include <string>
 #include <system_error>
 #include <utility>
 
 #if defined(__unix__) || defined(__APPLE__)
+#include <sys/stat.h>
 #include <unistd.h>
+#define HEADWISE_POSIX_FILES 1
+#else
+#include <filesystem>
+#define HEADWISE_POSIX_FILES 0
 #endif
 
 #include <headwise/error.hpp>
@@ -22,25 +27,86 @@ namespace headwise::detail {
 /// Why the last system call failed, in the system's words.
 inline std::string system_reason() { return std::error_code(errno, std::generic_category()).message(); }
 
+/// What a path leads to, symbolic links followed. `unknown`: the system does not tell; `system_reason()` says why.
+enum class path_kind { nothing, file, folder, other, unknown };
+
+#if HEADWISE_POSIX_FILES
+
+[[nodiscard]] inline path_kind kind_of_path(const std::string& path) {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) != 0)
+        return errno == ENOENT || errno == ENOTDIR ? path_kind::nothing : path_kind::unknown;
+    return S_ISREG(status.st_mode) ? path_kind::file : S_ISDIR(status.st_mode) ? path_kind::folder : path_kind::other;
+}
+
+/// The path of the file itself, where `path` is a symbolic link to it.
+[[nodiscard]] inline std::string resolved_path(const std::string& path) {
+    char* const found = ::realpath(path.c_str(), nullptr);
+    std::string result = found != nullptr ? found : path;
+    std::free(found);
+    return result;
+}
+
+/// Gives an open file the permissions of another one, as far as the system lets it.
+inline void copy_permissions(const std::string& from, std::FILE* to) {
+    struct stat status {};
+    if (::stat(from.c_str(), &status) == 0) static_cast<void>(::fchmod(::fileno(to), status.st_mode & 07777));
+}
+
+[[nodiscard]] inline bool reaches_disk(std::FILE* file) { return ::fsync(::fileno(file)) == 0; }
+
+[[nodiscard]] inline bool renamed(const std::string& from, const std::string& to) {
+    return std::rename(from.c_str(), to.c_str()) == 0;
+}
+
+#else
+
+[[nodiscard]] inline path_kind kind_of_path(const std::string& path) {
+    std::error_code error;
+    const std::filesystem::file_status status = std::filesystem::status(path, error);
+    errno = error.value();
+    if (!std::filesystem::status_known(status)) return path_kind::unknown;
+    if (!std::filesystem::exists(status)) return path_kind::nothing;
+    return std::filesystem::is_regular_file(status) ? path_kind::file
+           : std::filesystem::is_directory(status)  ? path_kind::folder
+                                                    : path_kind::other;
+}
+
+[[nodiscard]] inline std::string resolved_path(const std::string& path) {
+    std::error_code error;
+    const std::filesystem::path found = std::filesystem::canonical(path, error);
+    return error ? path : found.string();
+}
+
+inline void copy_permissions(const std::string&, std::FILE*) {}
+
+[[nodiscard]] inline bool reaches_disk(std::FILE*) { return true; }
+
+[[nodiscard]] inline bool renamed(const std::string& from, const std::string& to) {
+    std::error_code error;
+    std::filesystem::rename(from, to, error);
+    errno = error.value();
+    return !error;
+}
+
+#endif
+
 /// Bytes written here go to a temporary file in the folder of `path`, which `commit` puts on the disk and then renames
 /// to `path`: at every moment, and after a crash, the name stands for all of the old file or all of the new one.
 /// Without `commit`, and when anything fails, the temporary file is removed. A `path` that is a symbolic link stays
-/// one.
+/// one; the permissions stay.
 ///
 /// Failures are `std::runtime_error` with the path and the system's reason. A device, a pipe or a directory has no
 /// content to replace: `std::invalid_argument`.
 class atomic_file {
 public:
-    explicit atomic_file(const std::filesystem::path& path) : name_(path.string()), target_(path) {
-        namespace fs = std::filesystem;
-        std::error_code ignored;
-        const fs::file_status status = fs::status(path, ignored);
-        if (fs::exists(status) && !fs::is_regular_file(status))
-            refuse(name_ + ": cannot be written: it is " +
-                   (fs::is_directory(status) ? "a directory" : "not a regular file"));
-        if (fs::exists(status)) target_ = fs::canonical(path, ignored);
+    explicit atomic_file(const std::string& path) : name_(path), target_(path) {
+        const path_kind before = kind_of_path(path);
+        if (before == path_kind::folder) refuse(name_ + ": cannot be written: it is a directory");
+        if (before == path_kind::other) refuse(name_ + ": cannot be written: it is not a regular file");
+        if (before == path_kind::file) target_ = resolved_path(path);
         open_temporary();
-        if (fs::exists(status)) fs::permissions(temporary_, status.permissions(), ignored);
+        if (before == path_kind::file) copy_permissions(target_, file_);
     }
     atomic_file(const atomic_file&) = delete;
     atomic_file& operator=(const atomic_file&) = delete;
@@ -51,11 +117,9 @@ public:
     }
 
     void commit() {
-        if (std::fflush(file_) != 0 || !reaches_disk()) give_up(system_reason());
+        if (std::fflush(file_) != 0 || !reaches_disk(file_)) give_up(system_reason());
         if (std::fclose(std::exchange(file_, nullptr)) != 0) give_up(system_reason());
-        std::error_code error;
-        std::filesystem::rename(temporary_, target_, error);
-        if (error) give_up(error.message());
+        if (!renamed(temporary_, target_)) give_up(system_reason());
         temporary_.clear();
     }
 
@@ -64,9 +128,8 @@ private:
         // "x" refuses a name that exists, so writers of the same path do not meet; the clock makes one unlikely.
         const auto ticks = std::chrono::steady_clock::now().time_since_epoch().count();
         for (int attempt = 0; attempt < 100 && file_ == nullptr; ++attempt) {
-            temporary_ = target_;
-            temporary_ += std::string(".tmp-") + std::to_string(ticks + attempt);
-            file_ = std::fopen(temporary_.string().c_str(), "wbx");
+            temporary_ = target_ + ".tmp-" + std::to_string(ticks + attempt);
+            file_ = std::fopen(temporary_.c_str(), "wbx");
             if (file_ == nullptr && errno != EEXIST) break;
         }
         if (file_ != nullptr) return;
@@ -75,18 +138,9 @@ private:
         give_up(reason);
     }
 
-    bool reaches_disk() {
-#if defined(__unix__) || defined(__APPLE__)
-        return ::fsync(::fileno(file_)) == 0;
-#else
-        return true;
-#endif
-    }
-
     void discard() noexcept {
         if (file_ != nullptr) std::fclose(std::exchange(file_, nullptr));
-        std::error_code ignored;
-        if (!temporary_.empty()) std::filesystem::remove(temporary_, ignored);
+        if (!temporary_.empty()) std::remove(temporary_.c_str());
         temporary_.clear();
     }
 
@@ -95,9 +149,17 @@ private:
         fail(name_ + ": cannot be written: " + reason);
     }
 
-    std::string name_;
-    std::filesystem::path target_, temporary_;
+    std::string name_, target_, temporary_;
     std::FILE* file_ = nullptr;
 };
 
+/// Gives a file this content, as `atomic_file` does.
+inline void write_text(const std::string& path, const std::string& text) {
+    atomic_file file(path);
+    file.write(text.data(), text.size());
+    file.commit();
+}
+
 }  // namespace headwise::detail
+
+#undef HEADWISE_POSIX_FILES

@@ -5,11 +5,9 @@
 #include <bit>
 #include <concepts>
 #include <cstddef>
-#include <filesystem>
 #include <fstream>
 #include <istream>
 #include <string>
-#include <system_error>
 
 #include <headwise/atomic_file.hpp>
 #include <headwise/error.hpp>
@@ -97,17 +95,15 @@ void write_rows(atomic_file& file, const tensor_view<const Scalar>& values) {
 /// Throws `std::invalid_argument` when there is no such file or its content is not all of the above,
 /// `std::runtime_error` when the system cannot read it; either names the file and the rule.
 template <npy_scalar Scalar>
-[[nodiscard]] tensor<Scalar> load_npy(const std::filesystem::path& path) {
-    const std::string name = path.string();
-    std::error_code error;
-    const std::filesystem::file_status status = std::filesystem::status(path, error);
-    if (!std::filesystem::status_known(status)) detail::fail(name + ": cannot be read: " + error.message());
-    if (!std::filesystem::exists(status)) detail::refuse(name + ": no such file");
-    if (std::filesystem::is_directory(status)) detail::refuse(name + ": is a directory, not an npy file");
-    if (!std::filesystem::is_regular_file(status)) detail::refuse(name + ": is not a regular file");
+[[nodiscard]] tensor<Scalar> load_npy(const std::string& path) {
+    const detail::path_kind kind = detail::kind_of_path(path);
+    if (kind == detail::path_kind::unknown) detail::fail(path + ": cannot be read: " + detail::system_reason());
+    if (kind == detail::path_kind::nothing) detail::refuse(path + ": no such file");
+    if (kind == detail::path_kind::folder) detail::refuse(path + ": is a directory, not an npy file");
+    if (kind == detail::path_kind::other) detail::refuse(path + ": is not a regular file");
     std::ifstream in(path, std::ios::binary);
-    if (!in) detail::fail(name + ": cannot be read: " + detail::system_reason());
-    return detail::read_npy<Scalar>(in, name);
+    if (!in) detail::fail(path + ": cannot be read: " + detail::system_reason());
+    return detail::read_npy<Scalar>(in, path);
 }
 
 /// Writes a tensor, of any strides, to an npy file that `numpy.load` reads: version 1.0, dense C order, the machine's
@@ -118,7 +114,7 @@ template <npy_scalar Scalar>
 /// the system's reason, and `std::invalid_argument` when `path` is something other than a regular file.
 template <tensor_like Tensor>
     requires npy_scalar<scalar_of<const Tensor>>
-void save_npy(const std::filesystem::path& path, const Tensor& tensor_or_view) {
+void save_npy(const std::string& path, const Tensor& tensor_or_view) {
     using Scalar = scalar_of<const Tensor>;
     const tensor_view<const Scalar> values = as_view(tensor_or_view);
     detail::atomic_file file(path);

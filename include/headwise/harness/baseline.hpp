@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include <headwise/atomic_file.hpp>
 #include <headwise/error.hpp>
 #include <headwise/harness/comparison.hpp>
 #include <headwise/harness/report.hpp>
@@ -43,8 +44,9 @@ struct baseline_report {
     baseline_options options;
 };
 
-/// Keeps what a comparison found in a small text file, atomically: a reader finds the old file or the new one, never
-/// half of one. Refuses a path that cannot be written, and leaves what was there as it was.
+/// Keeps what a comparison found in a small text file, which is replaced whole or not at all. Refuses an empty
+/// comparison and a path that cannot be a file; throws `std::runtime_error` when writing fails. What was there then
+/// stays as it was.
 inline void save_baseline(const comparison& c, const std::string& path) {
     if (c.arms.empty()) detail::refuse("save_baseline: the comparison is empty");
     std::string text = "headwise baseline 1\nconfidence " + detail::json(c.confidence) + '\n';
@@ -55,7 +57,7 @@ inline void save_baseline(const comparison& c, const std::string& path) {
         text += "arm " + detail::json(ratio.estimate) + ' ' + detail::json(ratio.low) + ' ' + detail::json(ratio.high) +
                 ' ' + detail::json(arm.time.median) + ' ' + arm.name + '\n';
     }
-    if (!detail::write_text(path, text)) detail::refuse("save_baseline: cannot write " + path);
+    detail::write_text(path, text);
 }
 
 namespace detail {

@@ -11,16 +11,15 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include <headwise/atomic_file.hpp>
 #include <headwise/error.hpp>
 #include <headwise/harness/machine.hpp>
+#include <headwise/harness/text_file.hpp>
 
 namespace headwise {
 
@@ -127,18 +126,6 @@ private:
     return fields.good();
 }
 
-/// The whole of a small file; nothing when it cannot be read.
-[[nodiscard]] inline std::optional<std::string> text_of_file(const std::filesystem::path& path) {
-    std::FILE* const file = std::fopen(path.string().c_str(), "rb");
-    if (file == nullptr) return std::nullopt;
-    std::string text;
-    char buffer[4096];
-    while (const std::size_t n = std::fread(buffer, 1, sizeof buffer, file)) text.append(buffer, n);
-    const bool read = std::ferror(file) == 0;
-    std::fclose(file);
-    return read ? std::optional(std::move(text)) : std::nullopt;
-}
-
 /// A report, or in `trouble` what is wrong with the text: words that follow "it".
 [[nodiscard]] inline std::optional<machine_report> parse_machine(std::string_view text, std::string& trouble) {
     machine_report m;
@@ -161,22 +148,19 @@ private:
 
 /// Keeps a machine's peaks in a small text file, which is replaced whole or not at all. Refuses a path that cannot be
 /// a file; throws `std::runtime_error` when writing fails. What was there then stays as it was.
-inline void save_machine(const machine_report& m, const std::filesystem::path& path) {
-    const std::string text = detail::machine_file_text(m);
-    detail::atomic_file file(path);
-    file.write(text.data(), text.size());
-    file.commit();
+inline void save_machine(const machine_report& m, const std::string& path) {
+    detail::write_text(path, detail::machine_file_text(m));
 }
 
 /// Reads what `save_machine` kept, of whatever machine. Refuses (`std::invalid_argument`) what is not such a file.
-[[nodiscard]] inline machine_report load_machine(const std::filesystem::path& path) {
-    const std::optional<std::string> text = detail::text_of_file(path);
-    if (!text) detail::refuse("load_machine: cannot read " + path.string());
+[[nodiscard]] inline machine_report load_machine(const std::string& path) {
+    const std::optional<std::string> text = detail::read_text(path);
+    if (!text) detail::refuse("load_machine: cannot read " + path);
     if (!text->starts_with(std::string(detail::machine_file_heading) + "\n"))
-        detail::refuse("load_machine: " + path.string() + " is not a headwise machine file, version 1");
+        detail::refuse("load_machine: " + path + " is not a headwise machine file, version 1");
     std::string trouble;
     const std::optional<machine_report> found = detail::parse_machine(*text, trouble);
-    if (!found) detail::refuse("load_machine: " + path.string() + " " + trouble);
+    if (!found) detail::refuse("load_machine: " + path + " " + trouble);
     return *found;
 }
 
@@ -191,16 +175,13 @@ struct known_machine {
 /// for; else measured, and the file replaced. The note says which of the two, and why: a file of another machine, or a
 /// damaged one, is never believed silently. A file that is none of ours is refused (`std::invalid_argument`) and left
 /// alone. There is no default place: the path is the user's.
-[[nodiscard]] inline known_machine recall_machine(const std::filesystem::path& path,
-                                                  const machine_options& options = {}) {
-    const std::string name = path.string();
-    std::string why = "there is no " + name + " yet";
-    std::error_code unknown;
-    if (std::filesystem::exists(path, unknown)) {
-        const std::optional<std::string> text = detail::text_of_file(path);
-        if (!text) detail::refuse("recall_machine: cannot read " + name);
+[[nodiscard]] inline known_machine recall_machine(const std::string& path, const machine_options& options = {}) {
+    std::string why = "there is no " + path + " yet";
+    if (detail::kind_of_path(path) != detail::path_kind::nothing) {
+        const std::optional<std::string> text = detail::read_text(path);
+        if (!text) detail::refuse("recall_machine: cannot read " + path);
         if (!text->empty() && !text->starts_with("headwise machine "))
-            detail::refuse("recall_machine: " + name + " is not a headwise machine file; it is left as it is");
+            detail::refuse("recall_machine: " + path + " is not a headwise machine file; it is left as it is");
         const machine_identity here = this_machine();
         std::string trouble;
         std::optional<machine_report> kept;
@@ -215,12 +196,12 @@ struct known_machine {
         }
         const std::string date = kept ? kept->measured_on : "";
         if (kept && trouble.empty())
-            return {std::move(*kept), false, "the machine's peaks are from " + name + ", measured on " + date};
-        why = name + " " + trouble;
+            return {std::move(*kept), false, "the machine's peaks are from " + path + ", measured on " + date};
+        why = path + " " + trouble;
     }
     known_machine known{measure_machine(options), true, {}};
     save_machine(known.report, path);
-    known.note = why + ": the machine was measured now, and " + name + " written";
+    known.note = why + ": the machine was measured now, and " + path + " written";
     return known;
 }
 

@@ -1,7 +1,6 @@
-// Whole text files by <cstdio>: <filesystem> and <fstream> would cost every user of the harness a tenth of a second.
+// Whole text files, by <cstdio>. How they are written: atomic_file.hpp.
 #pragma once
 
-#include <chrono>
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -19,21 +18,6 @@ namespace headwise::detail {
     std::fclose(file);
     if (!complete) return std::nullopt;
     return text;
-}
-
-/// Gives a file this content whole or not at all: whoever reads it finds the old text or the new one. False when the
-/// system does not let it be written; then what was there is as it was.
-[[nodiscard]] inline bool write_text(const std::string& path, const std::string& text) {
-    // "x" refuses a name that exists: two writers never share a draft. The clock makes it unlikely that they meet.
-    const auto ticks = std::chrono::steady_clock::now().time_since_epoch().count();
-    const std::string draft = path + "." + std::to_string(ticks) + ".tmp";
-    std::FILE* file = std::fopen(draft.c_str(), "wbx");
-    if (file == nullptr) return false;
-    bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-    written = std::fclose(file) == 0 && written;
-    if (written && std::rename(draft.c_str(), path.c_str()) == 0) return true;
-    std::remove(draft.c_str());
-    return false;
 }
 
 }  // namespace headwise::detail

@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -226,14 +225,14 @@ inline void write_trace(std::ostream& out, const profile& p, const trace_options
 }
 
 /// The same into a file, which is replaced as a whole or, when anything fails (`std::runtime_error`), not at all.
-inline void save_trace(const std::filesystem::path& path, const std::vector<recording>& recordings,
+inline void save_trace(const std::string& path, const std::vector<recording>& recordings,
                        const trace_options& options = {}) {
     detail::atomic_file file(path);
     const auto sink = [&](const char* text, std::size_t size) { file.write(text, size); };
     detail::write_trace_to(sink, recordings, options);
     file.commit();
 }
-inline void save_trace(const std::filesystem::path& path, const profile& p, const trace_options& options = {}) {
+inline void save_trace(const std::string& path, const profile& p, const trace_options& options = {}) {
     save_trace(path, p.recordings(), options);
 }
 
