@@ -190,10 +190,10 @@ TEST_CASE("amounts read well") {
     CHECK(detail::rate_text(999.6) == "1.00 k");
     CHECK(detail::rate_text(12.34e9) == "12.3 G");
     CHECK(detail::rate_text(std::nullopt) == "-");
-    CHECK(detail::bytes_text(0, 0) == "0");
-    CHECK(detail::bytes_text(1023, 1) == "1023 B in 1");
-    CHECK(detail::bytes_text(1 << 20, 3) == "1.0 MiB in 3");
-    CHECK(detail::bytes_text(100 << 10, 3) == "100 KiB in 3");
+    CHECK(detail::memory_text(0, 0) == "0");
+    CHECK(detail::memory_text(1023, 1) == "1023 B in 1");
+    CHECK(detail::memory_text(1 << 20, 3) == "1 MiB in 3");
+    CHECK(detail::memory_text(100 << 10, 3) == "100 KiB in 3");
 }
 
 TEST_CASE("a schedule's phases") {

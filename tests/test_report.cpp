@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <clocale>
+#include <locale>
 #include <limits>
 #include <sstream>
 #include <string>
@@ -115,6 +116,30 @@ TEST_CASE("numbers have a point, whatever the locale") {
               write_json(out, example());
           }) == before);
     std::setlocale(LC_NUMERIC, "C");
+}
+
+TEST_CASE("nor do a comma and thousands of the C++ locale come into files") {
+    struct german : std::numpunct<char> {
+        char do_decimal_point() const override { return ','; }
+        char do_thousands_sep() const override { return '.'; }
+        std::string do_grouping() const override { return "\3"; }
+    };
+    comparison c = example();
+    c.blocks = 12345, c.arms[1].time.count = 54321;
+    const auto files = [&](std::ostream& out) {
+        write_json(out, c);
+        write_csv(out, c);
+        out << detail::general(12345.678, 7) << detail::scientific(0.5, 2);
+    };
+    const std::string before = written(files);
+    CHECK(before.find("\"blocks\": 12345,") != std::string::npos);
+    CHECK(detail::number_in("12345.5") == 12345.5);
+    const std::locale restored = std::locale::global(std::locale(std::locale::classic(), new german));
+    CHECK(written(files) == before);
+    CHECK(detail::number_in("12345.5") == 12345.5);
+    CHECK_FALSE(detail::number_in("12.345,5"));
+    std::locale::global(restored);
+    for (const char* none : {"", " 1", "1 ", "1x", "x", "1e999", "nan"}) CHECK_FALSE(detail::number_in(none));
 }
 
 TEST_CASE("Markdown escapes what would end a cell") {

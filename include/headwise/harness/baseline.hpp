@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <locale>
 #include <optional>
 #include <ostream>
 #include <sstream>
@@ -77,6 +78,7 @@ inline std::vector<kept_arm> read_baseline(const std::string& path) {
     std::vector<kept_arm> arms;
     while (std::getline(file, line)) {
         std::istringstream fields(line);
+        fields.imbue(std::locale::classic());
         std::string word;
         kept_arm arm;
         if (fields >> word && word != "arm") continue;

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstddef>
-#include <cstdio>
 #include <cstdlib>
 #include <limits>
 #include <iterator>
@@ -12,15 +12,17 @@
 #include <string>
 
 #include <headwise/harness/close_report.hpp>
+#include <headwise/harness/number_text.hpp>
 
 namespace headwise {
 
 namespace detail {
 
-inline std::string format(const char* pattern, double x) {
-    char text[64];
-    std::snprintf(text, sizeof text, pattern, x);
-    return text;
+/// "0x1.8p+0", as %a.
+inline std::string hex_text(double x) {
+    char buffer[40];
+    char* const end = std::to_chars(buffer, buffer + sizeof buffer, std::abs(x), std::chars_format::hex).ptr;
+    return (x < 0 ? "-0x" : "0x") + std::string(buffer, end);
 }
 
 /// "1.5 (0x1.8p+0)". Zero needs no second spelling.
@@ -28,21 +30,20 @@ inline std::string value_text(double x, bool single) {
     const auto bits = to_bits(x);
     if (is_nan<double>(bits)) return "nan";
     if (!is_finite<double>(bits)) return bits >> 63 ? "-inf" : "inf";
-    std::string text = format(single ? "%.9g" : "%.17g", x);
-    return magnitude<double>(bits) == 0 ? text : text + format(" (%a)", x);
+    std::string text = general(x, single ? 9 : 17);
+    return magnitude<double>(bits) == 0 ? text : text + " (" + hex_text(x) + ")";
 }
 
 /// Three digits, rounded up: a tolerance that is printed would pass.
 inline std::string ceiling_text(double x) {
-    std::string text = format("%.2e", x);
-    const char* exponent = text.c_str() + text.find('e') + 1;
-    const double half_a_step = 0.5e-2 * std::pow(10.0, std::strtol(exponent, nullptr, 10));
-    return std::strtod(text.c_str(), nullptr) < x ? format("%.2e", x + half_a_step) : text;
+    std::string text = scientific(x, 2);
+    const double half_a_step = 0.5e-2 * std::pow(10.0, std::atoi(text.c_str() + text.find('e') + 1));
+    return number_in(text).value_or(x) < x ? scientific(x + half_a_step, 2) : text;
 }
 
 inline std::string tolerance_text(const tolerance& rule) {
     const allclose_options& options = rule.options();
-    std::string plain = std::string("rtol ") + format("%.3g", options.rtol) + ", atol " + format("%.3g", options.atol) +
+    std::string plain = std::string("rtol ") + general(options.rtol, 3) + ", atol " + general(options.atol, 3) +
                         (options.equal_nan ? ", NaN equals NaN" : "");
     switch (rule.kind()) {
         case tolerance::rule::plain:
@@ -69,18 +70,18 @@ inline std::string difference_text(const close_report::difference& d, const clos
 inline std::string matching_text(const close_report& r) {
     std::string text = std::string("all ") + std::to_string(r.total) + " values agree (" + tolerance_text(r.rule) + ")";
     if (!r.greatest_absolute || !(r.greatest_absolute->absolute > 0)) return text + "; no difference\n";
-    text += std::string("; greatest difference ") + format("%.3g", r.greatest_absolute->absolute) + " at " +
+    text += std::string("; greatest difference ") + general(r.greatest_absolute->absolute, 3) + " at " +
             index_text(r.greatest_absolute->index, r.rank);
     if (r.rule.arithmetic() && r.worst)
-        text += std::string(", at worst ") + format("%.3g", r.worst_ratio) + " of the tolerance";
-    if (r.dot_ratio) text += std::string(", |a - b| / (u |q| |k|) ") + format("%.3g", *r.dot_ratio);
+        text += std::string(", at worst ") + general(r.worst_ratio, 3) + " of the tolerance";
+    if (r.dot_ratio) text += std::string(", |a - b| / (u |q| |k|) ") + general(*r.dot_ratio, 3);
     return text + "\n";
 }
 
 inline std::string counts_text(const close_report& r) {
     std::string text = std::to_string(r.mismatches) + " of " + std::to_string(r.total) + " values differ (" +
-                       format("%.3g", 100.0 * static_cast<double>(r.mismatches) / static_cast<double>(r.total)) +
-                       " %; " + tolerance_text(r.rule) + "): " + std::to_string(r.finite) + " finite";
+                       general(100.0 * static_cast<double>(r.mismatches) / static_cast<double>(r.total), 3) + " %; " +
+                       tolerance_text(r.rule) + "): " + std::to_string(r.finite) + " finite";
     if (r.nan_one_side) text += std::string(", ") + std::to_string(r.nan_one_side) + " with NaN on one side";
     if (r.nan_both) text += std::string(", ") + std::to_string(r.nan_both) + " with NaN on both sides";
     if (r.infinite) text += std::string(", ") + std::to_string(r.infinite) + " with an infinity";
@@ -104,14 +105,13 @@ inline std::string close_report::text() const {
     const auto line = [&](const char* name, const std::string& value, const difference& d) {
         text += std::string("  greatest ") + name + " " + value + " at " + difference_text(d, *this) + "\n";
     };
-    if (greatest_absolute) line("absolute difference", format("%.6g", greatest_absolute->absolute), *greatest_absolute);
-    if (greatest_relative)
-        line("relative difference", format("%.6g", *greatest_relative->relative), *greatest_relative);
+    if (greatest_absolute) line("absolute difference", general(greatest_absolute->absolute, 6), *greatest_absolute);
+    if (greatest_relative) line("relative difference", general(*greatest_relative->relative, 6), *greatest_relative);
     if (worst && rule.arithmetic()) {
         const bool boundless = !(worst_ratio < std::numeric_limits<double>::max());
-        line("|a - b| / tolerance", boundless ? "infinite" : format("%.6g", worst_ratio), *worst);
+        line("|a - b| / tolerance", boundless ? "infinite" : general(worst_ratio, 6), *worst);
     }
-    if (dot_ratio) text += std::string("  |a - b| / (u |q| |k|) is up to ") + format("%.6g", *dot_ratio) + "\n";
+    if (dot_ratio) text += std::string("  |a - b| / (u |q| |k|) is up to ") + general(*dot_ratio, 6) + "\n";
     text += passing_text(*this);
     for (const std::string& suspicion : suspicions) text += std::string("  looks as if: ") + suspicion + "\n";
     const auto listed = std::min<std::ptrdiff_t>(mismatches, std::ssize(first));

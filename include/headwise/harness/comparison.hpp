@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include <headwise/error.hpp>
+#include <headwise/harness/number_text.hpp>
 #include <headwise/harness/statistics.hpp>
 
 namespace headwise {
@@ -78,12 +78,6 @@ struct comparison {
 };
 
 namespace detail {
-
-/// With a point, whatever the locale of the process.
-[[nodiscard]] inline std::string fixed(double value, int decimals) {
-    char buffer[400];  // the longest double has 309 digits before the point
-    return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::fixed, decimals).ptr};
-}
 
 /// As many decimals as leave two significant digits of `width`, four at most: an interval says how much its ends are
 /// worth.

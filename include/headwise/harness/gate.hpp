@@ -17,6 +17,7 @@
 
 #include <headwise/harness/close_report.hpp>
 #include <headwise/harness/elements.hpp>
+#include <headwise/harness/number_text.hpp>
 #include <headwise/harness/tolerance.hpp>
 
 namespace headwise {
@@ -111,16 +112,12 @@ struct default_agreement {
 
     static agreement explain(const close_report& report) {
         if (report) return {};
-        std::ostringstream why;
-        why << report.mismatches << " of " << report.total << (report.total == 1 ? " element" : " elements")
-            << (report.mismatches == 1 ? " differs" : " differ");
-        if (report.mismatches != 0) {
-            const auto& first = report.first[0];
-            why.precision(6);
-            why << ", the first at " << index_text(first.index, report.rank) << ": " << first.actual << " instead of "
-                << first.expected;
-        }
-        return {false, why.str()};
+        const close_report::difference& first = report.first[0];
+        return {false, std::to_string(report.mismatches) + " of " + std::to_string(report.total) +
+                           (report.total == 1 ? " element" : " elements") +
+                           (report.mismatches == 1 ? " differs" : " differ") + ", the first at " +
+                           index_text(first.index, report.rank) + ": " + general(first.actual, 6) + " instead of " +
+                           general(first.expected, 6)};
     }
 };
 

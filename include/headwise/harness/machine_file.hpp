@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <string>
@@ -19,6 +18,7 @@
 #include <headwise/atomic_file.hpp>
 #include <headwise/error.hpp>
 #include <headwise/harness/machine.hpp>
+#include <headwise/harness/number_text.hpp>
 #include <headwise/harness/text_file.hpp>
 
 namespace headwise {
@@ -34,11 +34,7 @@ inline constexpr std::string_view machine_file_heading = "headwise machine 1";
         }
         return key + (" " + value) + '\n';
     };
-    const auto number = [](double x) {
-        char buffer[40];
-        std::snprintf(buffer, sizeof buffer, " %.9g", x);
-        return std::string(buffer);
-    };
+    const auto number = [](double x) { return " " + general(x, 9); };
     std::string text(machine_file_heading);
     text += '\n' + line("host", m.identity.host) + line("processor", m.identity.processor) +
             line("processors", std::to_string(m.identity.processors)) +
@@ -81,11 +77,9 @@ public:
         return good_ ? static_cast<int>(n) : 1;
     }
     [[nodiscard]] double rate() {
-        const std::string text = word();
-        char* end = nullptr;
-        const double value = std::strtod(text.c_str(), &end);
-        good_ = good_ && end == text.c_str() + text.size() && std::isfinite(value) && value > 0;
-        return value;
+        const std::optional<double> value = number_in(word());
+        good_ = good_ && value && std::isfinite(*value) && *value > 0;
+        return value.value_or(0);
     }
     [[nodiscard]] std::string rest() { return std::string(std::exchange(rest_, {})); }
     [[nodiscard]] bool good() const { return good_ && rest_.empty(); }

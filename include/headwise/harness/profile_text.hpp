@@ -12,28 +12,16 @@
 
 #include <headwise/harness/profile_table.hpp>
 #include <headwise/harness/report.hpp>
+#include <headwise/harness/units.hpp>
 
 namespace headwise {
 namespace detail {
 
-/// "12.3 G": three significant digits and the prefix; step 1000.
-[[nodiscard]] inline std::string rate_text(const std::optional<double>& rate) {
-    if (!rate || !std::isfinite(*rate)) return "-";
-    constexpr const char* prefixes[]{"", " k", " M", " G", " T", " P"};
-    double value = *rate;
-    std::size_t prefix = 0;
-    while (prefix < 5 && value >= 999.5) value /= 1000, ++prefix;
-    return fixed(value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0) + prefixes[prefix];
-}
+[[nodiscard]] inline std::string rate_text(const std::optional<double>& rate) { return rate ? rate_text(*rate) : "-"; }
 
-/// "4.0 KiB in 1": bytes, and in how many calls; "0" for none, "-" where it is not counted.
-[[nodiscard]] inline std::string bytes_text(std::int64_t bytes, std::int64_t calls) {
-    if (calls == 0) return "0";
-    constexpr const char* units[]{" B", " KiB", " MiB", " GiB", " TiB"};
-    double value = static_cast<double>(bytes);
-    std::size_t unit = 0;
-    while (unit < 4 && value >= 1023.5) value /= 1024, ++unit;
-    return fixed(value, unit == 0 || value >= 99.95 ? 0 : 1) + units[unit] + " in " + std::to_string(calls);
+/// "4 KiB in 1": bytes, and in how many calls; "0" for none.
+[[nodiscard]] inline std::string memory_text(std::int64_t bytes, std::int64_t calls) {
+    return calls == 0 ? "0" : bytes_text(static_cast<double>(bytes)) + " in " + std::to_string(calls);
 }
 
 /// A name on one line.
@@ -44,7 +32,7 @@ namespace detail {
     return text;
 }
 
-[[nodiscard]] inline std::string share_text(std::int64_t part, std::int64_t all) {
+[[nodiscard]] inline std::string part_text(std::int64_t part, std::int64_t all) {
     return all > 0 ? percent_text(static_cast<double>(part) / static_cast<double>(all)) : "-";
 }
 
@@ -77,14 +65,14 @@ struct table_layout {
             printable(row.shape),
             std::to_string(row.calls),
             time_text(row.self_ns),
-            share_text(row.self_ns, all_ns),
+            part_text(row.self_ns, all_ns),
             time_text(row.total_ns),
-            share_text(row.total_ns, all_ns),
+            part_text(row.total_ns, all_ns),
             duration_text(row.mean_ns()),
             time_text(row.min_ns),
             time_text(row.max_ns),
-            row.memory ? bytes_text(row.memory->allocated_bytes, row.memory->allocations) : "-",
-            row.memory ? bytes_text(row.memory->released_bytes, row.memory->releases) : "-",
+            row.memory ? memory_text(row.memory->allocated_bytes, row.memory->allocations) : "-",
+            row.memory ? memory_text(row.memory->released_bytes, row.memory->releases) : "-",
             rate_text(row.flops_per_second()),
             rate_text(row.bytes_per_second()),
             limit ? percent_text(*limit) : "-"};

@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdio>
 #include <optional>
@@ -119,6 +120,12 @@ inline void write_columns(std::ostream& out, const std::vector<std::vector<std::
     return out + "\"";
 }
 
+template <std::integral Integer>
+[[nodiscard]] std::string json(Integer number) {
+    if constexpr (std::same_as<Integer, bool>) return number ? "true" : "false";
+    else return std::to_string(number);
+}
+
 /// The shortest digits that read back as the same number, in any locale; JSON has no NaN and no infinity: null.
 [[nodiscard]] inline std::string json(double number) {
     if (!std::isfinite(number)) return "null";
@@ -135,9 +142,9 @@ inline void write_columns(std::ostream& out, const std::vector<std::vector<std::
 inline void write_json_arm(std::ostream& out, const arm_result& arm) {
     const summary& t = arm.time;
     out << "    {\"name\": " << json(arm.name) << ", \"verdict\": \"" << text_of(arm.verdict)
-        << "\", \"verified\": " << (arm.verified ? "true" : "false") << ",\n     \"speedup\": " << json(arm.speedup)
+        << "\", \"verified\": " << json(arm.verified) << ",\n     \"speedup\": " << json(arm.speedup)
         << ", \"detectable\": " << json(arm.detectable) << ", \"reason\": " << json(arm.reason)
-        << ",\n     \"ns_per_call\": {\"count\": " << t.count << ", \"mean\": " << json(t.mean)
+        << ",\n     \"ns_per_call\": {\"count\": " << json(t.count) << ", \"mean\": " << json(t.mean)
         << ", \"minimum\": " << json(t.minimum) << ", \"lower_quartile\": " << json(t.lower_quartile)
         << ", \"median\": " << json(t.median) << ", \"upper_quartile\": " << json(t.upper_quartile)
         << ", \"mad\": " << json(t.mad) << "},\n     ";
@@ -152,7 +159,7 @@ inline void write_json_arm(std::ostream& out, const arm_result& arm) {
     const char* separator = "";
     for (std::size_t i = 0; i < arm.spoiled.size(); ++i) {
         if (!arm.spoiled[i]) continue;
-        out << separator << i;
+        out << separator << json(i);
         separator = ", ";
     }
     out << "]}";
@@ -197,8 +204,8 @@ inline void write_csv(std::ostream& out, const comparison& c) {
         for (std::size_t at = 0; (at = name.find('"', at)) != std::string::npos; at += 2) name.insert(at, 1, '"');
         for (std::size_t i = 0; i < arm.samples.size(); ++i) {
             const std::string ns = detail::json(arm.samples[i]);
-            out << '"' << name << "\"," << i << ',' << (ns == "null" ? "" : ns) << ',' << (arm.spoiled[i] ? 1 : 0)
-                << '\n';
+            out << '"' << name << "\"," << detail::json(i) << ',' << (ns == "null" ? "" : ns) << ','
+                << (arm.spoiled[i] ? 1 : 0) << '\n';
         }
     }
 }
@@ -208,12 +215,13 @@ inline void write_csv(std::ostream& out, const comparison& c) {
 inline void write_json(std::ostream& out, const comparison& c) {
     using detail::json;
     out << "{\n  \"headwise_comparison\": 1,\n  \"confidence\": " << json(c.confidence)
-        << ", \"margin\": " << json(c.margin) << ", \"seed\": \"" << c.seed
-        << "\",\n  \"calls_per_epoch\": " << c.calls_per_epoch << ", \"epochs_per_block\": " << c.epochs_per_block
-        << ", \"blocks\": " << c.blocks << ",\n  \"seconds\": " << json(c.seconds)
-        << ", \"budget_seconds\": " << json(c.budget_seconds) << ", \"empty_ns\": " << json(c.empty_ns)
-        << ", \"stolen\": " << json(c.stolen) << ",\n  \"control\": " << json(c.control)
-        << ", \"control_failed\": " << (c.control_failed ? "true" : "false") << ",\n  \"notes\": [";
+        << ", \"margin\": " << json(c.margin) << ", \"seed\": \"" << json(c.seed)
+        << "\",\n  \"calls_per_epoch\": " << json(c.calls_per_epoch)
+        << ", \"epochs_per_block\": " << json(c.epochs_per_block) << ", \"blocks\": " << json(c.blocks)
+        << ",\n  \"seconds\": " << json(c.seconds) << ", \"budget_seconds\": " << json(c.budget_seconds)
+        << ", \"empty_ns\": " << json(c.empty_ns) << ", \"stolen\": " << json(c.stolen)
+        << ",\n  \"control\": " << json(c.control) << ", \"control_failed\": " << json(c.control_failed)
+        << ",\n  \"notes\": [";
     for (std::size_t i = 0; i < c.notes.size(); ++i) out << (i == 0 ? "" : ", ") << json(c.notes[i]);
     out << "],\n  \"arms\": [\n";
     for (std::size_t i = 0; i < c.arms.size(); ++i) {

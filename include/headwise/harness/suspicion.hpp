@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <limits>
 #include <optional>
 #include <string>
@@ -15,6 +14,7 @@
 
 #include <headwise/harness/elements.hpp>
 #include <headwise/harness/isclose.hpp>
+#include <headwise/harness/number_text.hpp>
 #include <headwise/harness/tolerance.hpp>
 
 namespace headwise::detail {
@@ -133,20 +133,14 @@ private:
         const double factor = actual(at) / expected(at);
         if (std::abs(factor - 1) <= 64 * epsilon()) return false;  // under an exact rule: a rounding, not a scale
         if (!explained_by([&](const index4& i) -> std::optional<double> { return factor * expected(i); })) return false;
-        std::string text = "actual is expected times " + short_text(factor);
+        std::string text = "actual is expected times " + general(factor, 6);
         const double square = factor > 1 ? factor * factor : 1 / (factor * factor);
         const double whole = std::round(square);
         if (factor > 0 && whole >= 2 && whole <= 65536 && std::abs(square - whole) < 1e-4 * whole)
-            text += std::string(", which is ") + (factor > 1 ? "sqrt(" : "1/sqrt(") + short_text(whole) +
+            text += std::string(", which is ") + (factor > 1 ? "sqrt(" : "1/sqrt(") + general(whole, 6) +
                     "): a scale of 1/sqrt(D) " + (factor > 1 ? "missing?" : "too many?");
         names.push_back(text);
         return true;
-    }
-
-    static std::string short_text(double x) {
-        char text[32];
-        std::snprintf(text, sizeof text, "%.6g", x);
-        return text;
     }
 
     /// Do the actual values fit a narrower format, as the expected ones do not?

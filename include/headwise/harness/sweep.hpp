@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <iterator>
+#include <locale>
 #include <ostream>
 #include <sstream>
 #include <string>
@@ -86,6 +87,7 @@ template <class Values, class CompareAt>
     sweep_result result{std::move(parameter), options.confidence, {}};
     for (const auto& value : values) {
         std::ostringstream label;
+        label.imbue(std::locale::classic());
         label << value;
         double number = static_cast<double>(result.points.size());
         if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(value)>>) number = static_cast<double>(value);

@@ -3,28 +3,27 @@
 
 #include <cmath>
 #include <cstddef>
-#include <cstdio>
 #include <string>
+
+#include <headwise/harness/number_text.hpp>
 
 namespace headwise::detail {
 
 /// Three digits, or all before the point up to a million: "0.520", "12.6", "207", "31000", "5e+14".
 [[nodiscard]] inline std::string three_digits(double value) {
-    char buffer[400];
     const double size = std::abs(value);
     const int decimals = size < 0.9995 ? 3 : size < 9.995 ? 2 : size < 99.95 ? 1 : 0;
-    if (size < 0.0995 || size >= 999999.5) std::snprintf(buffer, sizeof buffer, "%.3g", value);
-    else std::snprintf(buffer, sizeof buffer, "%.*f", decimals, value);
-    return buffer;
+    return size < 0.0995 || size >= 999999.5 ? general(value, 3) : fixed(value, decimals);
 }
 
-/// "207 GFLOP/s", "38.4 GB/s": thousands, as the makers of machines count.
-[[nodiscard]] inline std::string rate_text(double per_second, const char* unit) {
+/// "207 GFLOP/s", "38.4 GB/s", without a unit "38.4 G": thousands, as the makers of machines count.
+[[nodiscard]] inline std::string rate_text(double per_second, const char* unit = "") {
     if (!std::isfinite(per_second)) return "-";
     constexpr const char* prefixes[]{"", "k", "M", "G", "T", "P"};
     std::size_t prefix = 0;
     while (prefix < 5 && per_second >= 999.5) per_second /= 1000, ++prefix;
-    return three_digits(per_second) + " " + prefixes[prefix] + unit;
+    const std::string of = std::string(prefixes[prefix]) + unit;
+    return three_digits(per_second) + (of.empty() ? "" : " ") + of;
 }
 
 /// "48 KiB": binary, as caches are.
