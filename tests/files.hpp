@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -10,6 +9,8 @@
 #include <string>
 
 #include <headwise/tensor.hpp>
+
+#include "bits.hpp"
 
 namespace headwise::test {
 
@@ -20,12 +21,6 @@ inline std::string npy(int major, const std::string& dict, const std::string& va
     std::string bytes = std::string("\x93NUMPY") + static_cast<char>(major) + '\0';
     for (int i = 0; i < (major == 1 ? 2 : 4); ++i) bytes += static_cast<char>((dict.size() >> (8 * i)) & 0xff);
     return bytes + dict + values;
-}
-
-template <class Scalar>
-bool same_bits(const tensor<Scalar>& a, const tensor<Scalar>& b) {
-    return a.shape() == b.shape() &&
-           (a.size() == 0 || std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.size()) * sizeof(Scalar)) == 0);
 }
 
 inline std::string content(const fs::path& path) {

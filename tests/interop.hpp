@@ -1,11 +1,11 @@
 // What the tests of views of other libraries' tensors ask of each.
 #pragma once
 
-#include <stdexcept>
-#include <string>
 #include <utility>
 
 #include <headwise/interop.hpp>
+
+#include "refusal.hpp"
 
 namespace headwise::test {
 
@@ -17,17 +17,6 @@ template <class Target, class T>
 concept seen_as = requires(T&& x) {
     view_as<Target>(std::forward<T>(x));
 };
-
-/// The message that `body` is refused with.
-template <class Body>
-[[nodiscard]] std::string refusal(const Body& body) {
-    try {
-        body();
-    } catch (const std::invalid_argument& e) {
-        return e.what();
-    }
-    return "nothing was refused";
-}
 
 template <class Scalar>
 [[nodiscard]] bool is(const tensor_view<Scalar>& view, const void* data, const shape4& shape, const strides4& strides) {

@@ -83,7 +83,7 @@ private:
                     for (std::ptrdiff_t d = 0; d < D; ++d) f(b, h, l, d);
     }
 
-    static constexpr Scalar poison = std::numeric_limits<Scalar>::quiet_NaN();
+    static inline const Scalar poison = std::numeric_limits<Scalar>::quiet_NaN();  // of half no constant expression
     tensor<Scalar> buffer_;
     tensor_view<Scalar> view_;
 };

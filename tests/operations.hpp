@@ -4,13 +4,14 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include <headwise/scores.hpp>
 #include <headwise/scores_loop.hpp>
+
+#include "bits.hpp"
 
 // Which sanitizer this is built with: GCC says so by macros, Clang by features.
 #if defined(__SANITIZE_ADDRESS__)
@@ -49,12 +50,6 @@ inline std::vector<scores_implementation> scores_implementations() {
     std::vector<scores_implementation> all{{"loop", false}};
     for (const isa name : supported_isas()) all.push_back({"fused, " + std::string(to_string(name)), true, name});
     return all;
-}
-
-template <class Scalar>
-[[nodiscard]] bool same_bits(const tensor<Scalar>& a, const tensor<Scalar>& b) {
-    return a.shape() == b.shape() &&
-           (a.size() == 0 || std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.size()) * sizeof(Scalar)) == 0);
 }
 
 /// How many elements of a view differ from a dense tensor's by more than another order of summation may bring about,

@@ -11,11 +11,13 @@
 #include <doctest/doctest.h>
 #include <headwise/scores_loop.hpp>
 
+#include "bits.hpp"
 #include "layouts.hpp"
 #include "reference.hpp"
+#include "refusal.hpp"
 
 using namespace headwise;
-using test::laid_out;
+using test::laid_out, test::refusal, test::same_bits;
 
 namespace {
 
@@ -48,22 +50,6 @@ double weighted_sum(const tensor<double>& scores, const tensor<double>& dout) {
     double sum = 0;
     for (std::ptrdiff_t i = 0; i < scores.size(); ++i) sum += scores.data()[i] * dout.data()[i];
     return sum;
-}
-
-template <class Body>
-std::string refusal(const Body& body) {
-    try {
-        body();
-    } catch (const std::invalid_argument& e) {
-        return e.what();
-    }
-    return "nothing was refused";
-}
-
-template <class Scalar>
-bool same_bits(const tensor<Scalar>& x, const tensor<Scalar>& y) {
-    return x.shape() == y.shape() &&
-           std::memcmp(x.data(), y.data(), static_cast<std::size_t>(x.size()) * sizeof(Scalar)) == 0;
 }
 
 }  // namespace

@@ -14,9 +14,10 @@
 
 #include "layouts.hpp"
 #include "reference.hpp"
+#include "refusal.hpp"
 
 using namespace headwise;
-using test::laid_out;
+using test::laid_out, test::refusal;
 
 namespace {
 
@@ -125,16 +126,6 @@ tensor<To> converted(const tensor<From>& from) {
     tensor<To> result(from.shape());
     std::transform(from.data(), from.data() + from.size(), result.data(), [](From x) { return static_cast<To>(x); });
     return result;
-}
-
-template <class Body>
-std::string refusal(const Body& body) {
-    try {
-        body();
-    } catch (const std::invalid_argument& e) {
-        return e.what();
-    }
-    return "nothing was refused";
 }
 
 const std::vector<std::pair<char, std::ptrdiff_t>> extents = {{'b', 2}, {'h', 3},  {'l', 7},  {'m', 6}, {'d', 5},

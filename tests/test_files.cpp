@@ -57,7 +57,7 @@ TEST_CASE("saved bytes are those of numpy.save") {
     CHECK(here.files() == 1);
 }
 
-TEST_CASE_TEMPLATE("what was saved, from any layout, loads to the same bits", Scalar, float, double) {
+TEST_CASE_TEMPLATE("what was saved, from any layout, loads to the same bits", Scalar, float, double, Eigen::half) {
     const scratch here;
     const fs::path path = here.folder / "t.npy";
     auto t = randn<Scalar>({2, 3, 4, 5}, 1);

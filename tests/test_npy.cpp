@@ -33,6 +33,9 @@ const std::string big_f4 =
 const std::vector<float> six = {1, -2, 10, 0.1f, std::numeric_limits<float>::infinity(), -0.f};
 const std::string native_f4 = std::endian::native == std::endian::little ? little_f4 : big_f4;
 
+const std::string little_f2 = "\x00\x3c\x00\xc0\xff\x7b\x01\x00\x00\x7c\x00\x80"s;
+const std::string big_f2 = "\x3c\x00\xc0\x00\x7b\xff\x00\x01\x7c\x00\x80\x00"s;
+
 const std::string little_f8 = "\x00\x00\x00\x00\x00\x00\xf0\x3f\x9a\x99\x99\x99\x99\x99\xb9\xbf"s;
 const std::string big_f8 = "\x3f\xf0\x00\x00\x00\x00\x00\x00\xbf\xb9\x99\x99\x99\x99\x99\x9a"s;
 
@@ -56,6 +59,28 @@ TEST_CASE("float32 and float64 in every byte order and format version") {
         CHECK(values(read<double>(file("<f8", "(2,)", little_f8))) == std::vector<double>{1, -0.1});
         CHECK(values(read<double>(file(">f8", "(2,)", big_f8))) == std::vector<double>{1, -0.1});
     }
+}
+
+TEST_CASE("float16, in either byte order, is Eigen::half to the bit; bfloat16 is refused by name") {
+    const auto file = [](const std::string& descr, const std::string& bytes) {
+        return npy(1, "{'descr': '" + descr + "', 'fortran_order': False, 'shape': (2, 3), }\n", bytes);
+    };
+    for (const auto& t : {read<Eigen::half>(file("<f2", little_f2)), read<Eigen::half>(file(">f2", big_f2))}) {
+        CHECK(t.shape() == shape4{1, 1, 2, 3});
+        std::vector<float> wide;
+        for (const Eigen::half x : values(t)) wide.push_back(static_cast<float>(x));
+        CHECK(wide == std::vector<float>{1, -2, 65504, 0x1p-24f, std::numeric_limits<float>::infinity(), -0.f});
+        CHECK(std::signbit(wide[5]));
+    }
+    CHECK_THROWS_WITH_AS((void)read<float>(file("<f2", little_f2)),
+                         "x.npy: the file holds float16; load_npy<float> reads float32", std::invalid_argument);
+    CHECK_THROWS_WITH_AS((void)read<Eigen::half>(file("<f4", little_f4)),
+                         "x.npy: the file holds float32; load_npy<Eigen::half> reads float16", std::invalid_argument);
+    CHECK_THROWS_WITH_AS((void)read<Eigen::half>(file("|V2", little_f2)),
+                         "x.npy: the file holds pairs of raw bytes, as which NumPy saves bfloat16; "
+                         "load_npy<Eigen::half> reads float16",
+                         std::invalid_argument);
+    static_assert(npy_scalar<Eigen::half> && !npy_scalar<Eigen::bfloat16>);
 }
 
 TEST_CASE("missing leading dimensions are 1; rank 0 is one value") {
@@ -145,7 +170,8 @@ TEST_CASE("what is refused: one sentence with the file and the rule") {
         {descr("'|b1'"), "the file holds bool; load_npy<float> reads float32"},
         {descr("'|O'"), "the file holds pickled Python objects; load_npy<float> reads float32"},
         {descr("'<U7'"), "the file holds strings; load_npy<float> reads float32"},
-        {descr("'<V2'"), "the file holds values of dtype '<V2'; load_npy<float> reads float32"},
+        {descr("'<V2'"),
+         "the file holds pairs of raw bytes, as which NumPy saves bfloat16; load_npy<float> reads float32"},
         {descr("'<f'"), "the file holds values of dtype '<f'; load_npy<float> reads float32"},
         {descr("'<f4x'"), "the file holds values of dtype '<f4x'; load_npy<float> reads float32"},
         {descr("'<f99999999999'"), "the file holds values of dtype '<f99999999999'; load_npy<float> reads float32"},

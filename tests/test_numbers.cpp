@@ -15,14 +15,9 @@
 #include "special_values.hpp"
 
 using namespace headwise;
-using test::planted, test::sort, test::sort_of, test::special_values;
+using test::planted, test::same_bits, test::sort, test::sort_of, test::special_values;
 
 namespace {
-
-template <class Scalar>
-bool same_bits(const Scalar& a, const Scalar& b) {
-    return std::memcmp(&a, &b, sizeof a) == 0;
-}
 
 /// The ways through the kernels: few rows, tiles, the columns beyond a whole vector, several heads, heads that share k.
 struct path {
@@ -129,7 +124,7 @@ TEST_CASE_TEMPLATE("sums of negative zeros are positive, as a sum that begins wi
             std::fill_n(k.data(), k.size(), Scalar(7));
             std::fill_n(out.data(), out.size(), Scalar(-1));
             how(q, k, out);
-            CHECK(test::same_bits(out, tensor<Scalar>(out.shape())));
+            CHECK(same_bits(out, tensor<Scalar>(out.shape())));
         }
     });
 }
@@ -168,7 +163,7 @@ TEST_CASE_TEMPLATE("the same call again, and again elsewhere in memory, gives th
                 const tensor<Scalar> q_copy = q, k_copy = k;
                 tensor<Scalar> again(first.shape());
                 how(q_copy, k_copy, again);
-                CHECK(test::same_bits(again, first));
+                CHECK(same_bits(again, first));
             }
         }
     });

@@ -12,7 +12,10 @@
 
 #include <doctest/doctest.h>
 
+#include "refusal.hpp"
+
 using namespace headwise;
+using test::refusal;
 
 namespace {
 
@@ -23,16 +26,6 @@ constexpr auto no_progress = [](int, int) {};
 template <class Fused>
 profile_result against_loop(const tensor<float>& q, const tensor<float>& k, Fused&& fused, int runs = 3) {
     return detail::profile_pair<float>(q.view(), k.view(), loop, fused, runs, no_progress);
-}
-
-template <class Call>
-std::string refusal(Call&& call) {
-    try {
-        call();
-    } catch (const std::invalid_argument& error) {
-        return error.what();
-    }
-    return "nothing was refused";
 }
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }

@@ -17,7 +17,7 @@
 namespace headwise {
 
 template <class T>
-concept npy_scalar = std::same_as<T, float> || std::same_as<T, double>;
+concept npy_scalar = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, Eigen::half>;
 
 namespace detail {
 
@@ -53,7 +53,10 @@ template <npy_scalar Scalar>
     const std::string wanted = npy_kind_and_size<Scalar>;
     if (header.descr.substr(1) != wanted)
         refuse(name + ": the file holds " + npy_type_name(header.descr) + "; load_npy<" +
-               (wanted == "f4" ? "float" : "double") + "> reads " + npy_type_name('=' + wanted));
+               (wanted == "f4"   ? "float"
+                : wanted == "f8" ? "double"
+                                 : "Eigen::half") +
+               "> reads " + npy_type_name('=' + wanted));
 
     const std::ptrdiff_t bytes = bytes_or_negative(header.shape, sizeof(Scalar));
     if (bytes < 0) refuse(name + ": the size in bytes of shape " + text_of(header.shape) + " overflows ptrdiff_t");
@@ -85,7 +88,8 @@ void write_rows(atomic_file& file, const tensor_view<const Scalar>& values) {
 
 }  // namespace detail
 
-/// The tensor in an npy file, as `numpy.save` writes it: float32 for `load_npy<float>`, float64 for `load_npy<double>`.
+/// The tensor in an npy file, as `numpy.save` writes it: float32 for `load_npy<float>`, float64 for `load_npy<double>`,
+/// float16 for `load_npy<Eigen::half>`.
 ///
 /// Either byte order, C and Fortran order, format versions 1.0 to 3.0, rank <= 4: missing leading dimensions are 1, so
 /// a matrix is one head. Never converts: another dtype is refused, and so are bytes after the array (`numpy.load`
@@ -106,6 +110,10 @@ template <npy_scalar Scalar>
     return detail::read_npy<Scalar>(in, path);
 }
 
+/// An npy file has no type for it: NumPy saves a bfloat16 of others as two raw bytes.
+template <std::same_as<Eigen::bfloat16> Scalar>
+tensor<Scalar> load_npy(const std::string& path) = delete;
+
 /// Writes a tensor, of any strides, to an npy file that `numpy.load` reads: version 1.0, dense C order, the machine's
 /// own byte order, all four dimensions, the values at a multiple of 64 bytes; byte for byte what `numpy.save` writes.
 ///
@@ -123,5 +131,10 @@ void save_npy(const std::string& path, const Tensor& tensor_or_view) {
     if (values.size() > 0) detail::write_rows(file, values);
     file.commit();
 }
+
+/// An npy file has no type for it: save float, which holds every bfloat16.
+template <tensor_like Tensor>
+    requires std::same_as<scalar_of<const Tensor>, Eigen::bfloat16>
+void save_npy(const std::string& path, const Tensor& tensor_or_view) = delete;
 
 }  // namespace headwise

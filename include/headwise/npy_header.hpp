@@ -42,6 +42,7 @@ inline std::string npy_type_name(const std::string& descr) {
     const std::string_view kind_and_size = std::string_view(descr).substr(1);
     if (kind_and_size == "b1") return "bool";
     if (kind_and_size == "O") return "pickled Python objects";
+    if (kind_and_size == "V2") return "pairs of raw bytes, as which NumPy saves bfloat16";
     if (kind_and_size.starts_with('S') || kind_and_size.starts_with('U')) return "strings";
     const char* family = kind_and_size.starts_with('f')   ? "float"
                          : kind_and_size.starts_with('i') ? "int"

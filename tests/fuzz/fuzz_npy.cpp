@@ -38,5 +38,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::string bytes(reinterpret_cast<const char*>(data), size);
     read<float>(bytes);
     read<double>(bytes);
+    read<Eigen::half>(bytes);
     return 0;
 }
