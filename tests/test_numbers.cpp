@@ -2,7 +2,6 @@
 // sum of products says, in its row and its column, and everything else keeps its bits.
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
