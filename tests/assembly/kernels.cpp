@@ -12,6 +12,8 @@
 #define HEADWISE_TEST_HOT(target, Scalar)                                                                              \
     HEADWISE_TEST_TILES(target, Scalar, Scalar)                                                                        \
     namespace target##_##Scalar {                                                                                      \
+        extern constexpr auto usual_tile =                                                                             \
+            &headwise::kernel::target::tile<tiles::vector, tiles::usual_rows, tiles::vectors>;                         \
         extern constexpr auto few_rows = &headwise::kernel::target::few_rows<tiles::vector, tiles::few>;               \
         extern constexpr auto fetching = &headwise::kernel::target::few_rows<tiles::vector, tiles::few, Scalar, true>; \
         extern constexpr auto pack_lanes = &headwise::kernel::target::pack_lanes<tiles::vector, tiles::width>;         \

@@ -60,6 +60,13 @@ struct row_split {
     }
 };
 
+/// The most rows of a tile: a narrow panel, which has half as many sums a row, needs more of them.
+template <class In>
+HEADWISE_INLINE std::ptrdiff_t tile_height(std::ptrdiff_t columns) {
+    using tiles = tiling<In>;
+    return columns <= tiles::width + tiles::lanes ? tiles::rows : tiles::usual_rows;
+}
+
 /// What lies where in the workspace, in scalars, and what is not needed there.
 struct layout {
     std::ptrdiff_t block_columns;  // packed at a time
@@ -213,8 +220,8 @@ template <class In, class Out>
 void packed(const scores_arguments<In, Out>& a, head_range range, sum_of<In>* workspace) {
     if (are_few(a)) return few_gathered(a, range, workspace);
     const layout space = layout_of(a);
-    const row_split split(a.rows, tiling<In>::rows);
     const std::ptrdiff_t odd = odd_columns(a), even = a.columns - odd;
+    const row_split split(a.rows, tile_height<In>(even));
     for (head_walk<In, Out> head(a, range); head.more(); head.next()) {
         for (std::ptrdiff_t first = 0; first < even; first += space.block_columns) {
             const std::ptrdiff_t left = even - first;

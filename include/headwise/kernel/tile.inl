@@ -60,6 +60,7 @@ struct tile_row {
 /// Rows * Vectors multiply-adds a step, no spills (tests/assembly looks).
 template <class V, int Rows, int Vectors, class Out = typename V::scalar>
 HEADWISE_NOINLINE void tile(const tile_row<typename V::scalar, Out>& row) {
+    constexpr int step = Rows > 10 ? 1 : 4;  // rows to an addition: as many as an address has multiples for, if few
     const auto* panel = row.panels;
     auto* out = row.out;
     for (std::ptrdiff_t left = row.count; left > 0; --left, out += Vectors * V::lanes) {
@@ -81,8 +82,8 @@ HEADWISE_NOINLINE void tile(const tile_row<typename V::scalar, Out>& row) {
             const auto* at = q;
             HEADWISE_UNROLL
             for (int r = 0; r < Rows; ++r) {
-                const auto query = V::broadcast(at);
-                next_row(at, row.q_row);
+                const auto query = V::broadcast(at + r % step * row.q_row);
+                if (r % step == step - 1) next_row(at, step * row.q_row);
                 HEADWISE_UNROLL
                 for (int i = 0; i < Vectors; ++i) sum[r][i] = V::madd(query, key[i], sum[r][i]);
             }
