@@ -1,5 +1,6 @@
 // What is fetched ahead, seen by recording it: a fetch changes no result, only the time.
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -21,6 +22,7 @@ void record_to_write(const void* address) { to_write.insert(reinterpret_cast<std
 #define HEADWISE_PREFETCH(address) record(address)
 #undef HEADWISE_PREFETCH_TO_WRITE
 #define HEADWISE_PREFETCH_TO_WRITE(address) record_to_write(address)
+#include <headwise/attention.hpp>
 #include <headwise/scores.hpp>
 
 using namespace headwise;
@@ -57,6 +59,15 @@ double percent_missing(const std::set<std::uintptr_t>& all, const std::set<std::
     const auto missing =
         std::count_if(some.begin(), some.end(), [&](std::uintptr_t line) { return !all.contains(line); });
     return 100.0 * static_cast<double>(missing) / static_cast<double>(some.size());
+}
+
+/// Whether the pages to come are fetched, a line of each, and so beyond the end of `t`.
+bool pages_fetched_after(const tensor<float>& t) {
+    const auto end = reinterpret_cast<std::uintptr_t>(t.data() + t.size());
+    return std::ranges::all_of(std::array<std::uintptr_t, 2>{20480, 24576}, [&](std::uintptr_t page) {
+        const auto found = lines.lower_bound((end + page) / 64);
+        return found != lines.end() && *found < (end + page + 4096) / 64;
+    });
 }
 
 }  // namespace
@@ -241,12 +252,7 @@ TEST_CASE("few rows: all of K is fetched before it is read, but for its first ro
             const std::ptrdiff_t first = std::max<std::ptrdiff_t>(18, 9216 / (D * 4));
             CHECK(percent_missing(lines, lines_of(k.data() + first * D, M - first, D * 4, D * 4)) == 0);
             CHECK(percent_missing(lines_of(k, 0, 1), lines) <= 2);
-            // Of the pages to come one line, 32 KiB ahead, and so beyond the end.
-            const auto end = reinterpret_cast<std::uintptr_t>(k.data() + M * D);
-            for (const std::uintptr_t page : {20480u, 24576u}) {
-                const auto found = lines.lower_bound((end + page) / 64);
-                CHECK((found != lines.end() && *found < (end + page + 4096) / 64));
-            }
+            CHECK(pages_fetched_after(k));
         }
     }
 }
@@ -261,5 +267,23 @@ TEST_CASE("few rows far apart are fetched as well, and nothing between them") {
         batched_scores_vectorized(q, every_fourth, out, {.isa = name});
         CHECK(percent_missing(lines, lines_of(k.data() + 18 * 512, 2500 - 18, 512, 2048)) == 0);
         CHECK(percent_missing(lines_of(k.data(), 2500, 512, 2048), lines) <= 2);
+    }
+}
+
+TEST_CASE("attention of few rows: k and v are fetched ahead, their pages further ahead, and little beyond them") {
+    for (const isa name : supported_isas()) {
+        CAPTURE(to_string(name));
+        const auto q = randn<float>({1, 4, 1, 128}, 1), k = randn<float>({1, 1, 5000, 128}, 2);
+        const auto v = randn<float>({1, 1, 5000, 128}, 3);
+        tensor<float> out({1, 4, 1, 128});
+        lines.clear();
+        attention(q, k, v, out, {.isa = name});
+        CHECK(percent_missing(lines, lines_of(k.data() + 12 * 128, 5000 - 12, 512, 512)) == 0);
+        CHECK(percent_missing(lines, lines_of(v.data() + 20 * 128, 5000 - 20, 512, 512)) == 0);
+        CHECK(pages_fetched_after(k));
+        CHECK(pages_fetched_after(v));
+        auto operands = lines_of(k, 0, 1);
+        operands.merge(lines_of(v, 0, 1));
+        CHECK(percent_missing(operands, lines) <= 2);
     }
 }

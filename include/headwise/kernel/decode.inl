@@ -5,6 +5,15 @@
 HEADWISE_TARGET_BEGIN
 namespace headwise::kernel::HEADWISE_TARGET {
 
+/// The pages of what will be read a while after these rows, where rows touch. (1,32/8,1,4096,128) from memory: 1.2
+/// times as fast.
+template <class In>
+HEADWISE_INLINE void fetch_pages_after(const In* rows, std::ptrdiff_t count, std::ptrdiff_t row, std::ptrdiff_t depth) {
+    if (row != depth) return;
+    fetch_pages(reinterpret_cast<std::uintptr_t>(rows) + static_cast<std::uintptr_t>(pages_ahead),
+                count * row * std::ptrdiff_t{sizeof(In)});
+}
+
 /// sum[i][r] += q[r] . keys[i], one vector of each.
 template <class V, int Rows>
 HEADWISE_INLINE void add_dots(typename V::vec (&sum)[4][Rows], const typename V::vec (&keys)[4],
@@ -36,6 +45,7 @@ HEADWISE_NOINLINE void dots(const typename V::scalar* q, std::ptrdiff_t q_row, c
             HEADWISE_UNROLL
             for (int r = 0; r < Rows; ++r) sum[i][r] = V::zero();
         }
+        fetch_pages_after(k, 4, k_row, depth);
         const scalar* at = q;
         HEADWISE_KEEP_ROLLED
         for (std::ptrdiff_t d = 0; d < whole; d += V::lanes, at += V::lanes) {
@@ -114,9 +124,11 @@ HEADWISE_NOINLINE void attend_few_rows(const attention_arguments<In, Out>& a, co
     soften<typename tiles::vector>(a, block, 0, round_up(block.columns, tiles::width), logits, logits_row<Sum>, states,
                                    factors);
     for (std::ptrdiff_t r = 0; r < block.rows; ++r) factors.before[r] = 1;
-    for (std::ptrdiff_t m = 0; m < block.columns; m += fetch_rows_of_v)
-        add_values<4, few_tile_rows>(values, m, least(m + fetch_rows_of_v, block.columns), logits, block.rows, padded,
+    for (std::ptrdiff_t m = 0; m < block.columns; m += few_rows_of_v) {
+        fetch_pages_after(values.v + m * values.row, few_rows_of_v, values.row, a.value_depth);
+        add_values<4, few_tile_rows>(values, m, least(m + few_rows_of_v, block.columns), logits, block.rows, padded,
                                      partial, padded, m == 0 ? nullptr : factors.before, nullptr);
+    }
     if (values.odd_count > 0)
         add_odd_values(values, 0, block.columns, logits, block.rows, a.value_depth, partial, padded, nullptr);
 }

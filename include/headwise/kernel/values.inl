@@ -7,8 +7,8 @@ namespace headwise::kernel::HEADWISE_TARGET {
 /// Tiles of so few rows are fed from memory, and fetch ahead.
 inline constexpr int few_tile_rows = 4;
 
-/// k is then fetched so many bytes ahead of where it is read, v so many rows.
-inline constexpr std::ptrdiff_t fetch_bytes = 8192, fetch_rows_of_v = 32;
+/// k is then fetched so many bytes ahead of where it is read, v so many rows; v is read so many rows at a time.
+inline constexpr std::ptrdiff_t fetch_bytes = 6144, fetch_rows_of_v = 20, few_rows_of_v = 16;
 
 /// A row tile's weights against all columns of V, side by side in the result.
 template <class Scalar, class Stored>
