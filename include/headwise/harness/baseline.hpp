@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <locale>
 #include <optional>
 #include <ostream>
 #include <sstream>

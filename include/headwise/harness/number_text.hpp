@@ -3,9 +3,8 @@
 #pragma once
 
 #include <charconv>
-#include <locale>
 #include <optional>
-#include <sstream>
+#include <sstream>  // std::locale with it: <locale> itself would cost as much as <vector>
 #include <string>
 
 namespace headwise::detail {

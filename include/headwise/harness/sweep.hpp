@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <initializer_list>
 #include <iterator>
-#include <locale>
 #include <ostream>
 #include <sstream>
 #include <string>
