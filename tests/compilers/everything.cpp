@@ -24,12 +24,9 @@ bool operation(const std::string& path) {
 bool everything() {
     using namespace headwise;
     const std::vector<int> x{1, 2}, y{1, 3};
-    const auto result = compare({}, arm{"x", [&]() -> auto& { return x;
-}
-}
-, arm{"y", [&]() -> auto& {return y;
-}
-});
-return operation<float>("f.npy") && operation<double>("d.npy") && close_report(x, y).matches &&
-       result.arms[1].verdict == verdict::mismatch;
+    const auto first = [&x]() -> const std::vector<int>& { return x; };
+    const auto second = [&y]() -> const std::vector<int>& { return y; };
+    const auto result = compare({}, arm{"x", first}, arm{"y", second});
+    return operation<float>("f.npy") && operation<double>("d.npy") && close_report(x, y).matches &&
+           result.arms[1].verdict == verdict::mismatch;
 }

@@ -83,7 +83,7 @@ inline std::vector<kept_arm> read_baseline(const std::string& path) {
         if (fields >> word && word != "arm") continue;
         if (!(fields >> arm.speedup.estimate >> arm.speedup.low >> arm.speedup.high >> arm.median_ns) ||
             !(arm.speedup.low > 0) || fields.get() != ' ' || !std::getline(fields, arm.name)) {
-            refuse("compare_to_baseline: " + path + ": cannot make sense of '" + line + "'");
+            refuse(std::string("compare_to_baseline: ").append(path).append(": cannot make sense of '") + line + "'");
         }
         arms.push_back(std::move(arm));
     }

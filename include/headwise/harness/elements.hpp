@@ -31,8 +31,8 @@ concept strided_array = requires(const Array& a) {
     requires(std::tuple_size_v<std::remove_cvref_t<decltype(a.shape())>> <= 4);
 };
 
-/// Elements one after the other (std::vector, std::span, std::array, a C array). Spelled out, because <ranges> would
-/// cost everyone who includes this a twentieth of a second.
+/// Elements one after the other (std::vector, std::span, std::array, a C array). Spelled out, because the header of
+/// std::ranges would cost everyone who includes this a twentieth of a second.
 template <class Array>
 concept contiguous_array = requires(Array& a) {
     requires std::contiguous_iterator<decltype(std::begin(a))>;
