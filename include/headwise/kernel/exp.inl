@@ -61,6 +61,7 @@ struct reduced {
     [[nodiscard]] HEADWISE_INLINE typename V::vec less_one() const {
         auto p = constant<V>(constants::q[0]);
         HEADWISE_UNROLL
+        // NOLINTNEXTLINE(bugprone-sizeof-expression): it is an array
         for (std::size_t i = 1; i < sizeof constants::q / sizeof constants::q[0]; ++i)
             p = V::madd(p, r, constant<V>(constants::q[i]));
         return V::madd(V::mul(p, r), r, r);
@@ -80,6 +81,7 @@ HEADWISE_INLINE typename V::vec exp(typename V::vec x) {
     const reduced<V> parts(V::max(constant<V>(constants::lowest), x));
     auto p = constant<V>(constants::q[0]);
     HEADWISE_UNROLL
+    // NOLINTNEXTLINE(bugprone-sizeof-expression): it is an array
     for (std::size_t i = 1; i < sizeof constants::q / sizeof constants::q[0]; ++i)
         p = V::madd(p, parts.r, constant<V>(constants::q[i]));
     p = V::madd(p, parts.r, constant<V>(1));

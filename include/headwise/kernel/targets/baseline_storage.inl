@@ -28,6 +28,7 @@ struct four {
 
     static HEADWISE_INLINE shorts rounded(floats v, bfloat16) {
         const words bits = (words)v, sum = bits + 0x7fffu + (bits >> 16 & 1u);
+        // NOLINTNEXTLINE(misc-redundant-expression): NaN is what differs from itself
         return shortened(if_else((ints)(v != v), (ints)(bits | 0x400000u), (ints)sum), 16);
     }
     static HEADWISE_INLINE shorts rounded(floats v, half) {
