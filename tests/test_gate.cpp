@@ -359,3 +359,14 @@ TEST_CASE("how close is close enough is the caller's to say") {
              arm{"b", b})["b"]
               .verified);
 }
+
+TEST_CASE("which results refer to memory that outlives the call") {
+    using detail::refers;
+    static_assert(refers<std::vector<float>&> && refers<const std::vector<float>&>);
+    static_assert(refers<std::span<float>> && refers<std::span<float, 3>>);
+    static_assert(!refers<std::vector<float>> && !refers<std::array<float, 3>> && !refers<std::string> &&
+                  !refers<float>);
+    static_assert(comparable_array<std::vector<float>> && comparable_array<const float(&)[3]>);
+    static_assert(comparable_array<std::span<const double>> && !comparable_array<std::vector<bool>>);
+    static_assert(!comparable_array<std::vector<std::string>> && !comparable_array<float>);
+}
