@@ -107,3 +107,20 @@ TEST_CASE("a buffer too small for its threads measures nothing rather than runni
     std::vector<float> few(8);
     CHECK(measure_bandwidth(traffic::triad, few, {.threads = 2}).bytes_per_second == 0);
 }
+
+TEST_CASE("with passes, the buffer is walked just so often, by the clock that is given") {
+    static double seconds, looks;
+    seconds = looks = 0;
+    const probe_buffer buffer(std::size_t{64} << 10);
+    const auto clock = [] { return ++looks, seconds += 2; };  // two seconds between two looks
+    const bandwidth found = measure_bandwidth(traffic::triad, buffer.floats(), {.passes = 3, .now = clock});
+    CHECK(looks == 2);
+    CHECK(found.bytes_per_second == 3.0 * static_cast<double>(found.working_set) / 2);
+    // a = b + f c over three stretches; each pass the same.
+    CHECK(buffer.floats().front() == 1.5f);
+    const auto tiny = [] { return ++looks, seconds += 1e-3; };
+    looks = 0;
+    CHECK(measure_bandwidth(traffic::write, buffer.floats(), {.budget = std::chrono::milliseconds(10), .now = tiny})
+              .bytes_per_second > 0);
+    CHECK(looks > 10);
+}

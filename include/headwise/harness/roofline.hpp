@@ -22,7 +22,9 @@ namespace headwise {
 
 struct probe_options {
     int threads = 1;  ///< this many run at once, each on its own data
-    std::chrono::duration<double> budget = std::chrono::milliseconds(20);  ///< wall time, about
+    std::chrono::duration<double> budget = std::chrono::milliseconds(20);  ///< about
+    long passes = 0;            ///< above 0: a bandwidth is that of so many walks, in the state that the caches are in
+    double (*now)() = nullptr;  ///< the clock, in seconds; null: wall time
 };
 
 struct fma_peak {
@@ -44,27 +46,32 @@ struct bandwidth {
 
 namespace detail {
 
+[[nodiscard]] inline double wall_seconds() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 /// Runs `chunk(thread)`, which returns the amount that it did, on `threads` threads at once in five slices of time,
 /// each begun together. The rate of the best slice: a peak is what the machine can do when nothing else disturbs it.
+/// With `passes`, one chunk in one slice.
 template <class Chunk>
 double peak_rate(const probe_options& options, const Chunk& chunk) {
-    using clock = std::chrono::steady_clock;
-    constexpr std::size_t slices = 5;
-    const auto slice = std::chrono::duration_cast<clock::duration>(options.budget / slices);
+    constexpr std::size_t most_slices = 5;
+    const std::size_t slices = options.passes > 0 ? 1 : most_slices;
+    const double slice = options.passes > 0 ? 0 : options.budget.count() / most_slices;
+    const auto clock = options.now != nullptr ? options.now : wall_seconds;
     const int threads = std::max(1, options.threads);
-    std::vector<std::array<double, slices>> rates(static_cast<std::size_t>(threads));
+    std::vector<std::array<double, most_slices>> rates(static_cast<std::size_t>(threads));
     std::barrier together(threads);
     const auto run = [&](int thread) {
-        for (double& rate : rates[static_cast<std::size_t>(thread)]) {
+        for (std::size_t s = 0; s < slices; ++s) {
             if (threads > 1) together.arrive_and_wait();
-            const clock::time_point start = clock::now();
-            clock::time_point now = start;
-            double amount = 0;
+            const double start = clock();
+            double now = start, amount = 0;
             do {
                 amount += chunk(thread);
-                now = clock::now();
+                now = clock();
             } while (now - start < slice);
-            rate = amount / std::chrono::duration<double>(now - start).count();
+            rates[static_cast<std::size_t>(thread)][s] = amount / (now - start);
         }
     };
     std::vector<std::jthread> helpers;
@@ -84,7 +91,7 @@ double peak_rate(const probe_options& options, const Chunk& chunk) {
 
 /// The most multiply-adds that the machine does, counted as two operations each, `Scalar` float or double.
 template <class Scalar>
-requires std::is_same_v<Scalar, float> || std::is_same_v<Scalar, double>
+    requires std::is_same_v<Scalar, float> || std::is_same_v<Scalar, double>
 [[nodiscard]] fma_peak measure_fma_peak(const probe_options& options = {}) {
     const detail::roofline_kernels& kernels = detail::best_roofline_kernels();
     constexpr bool single = std::is_same_v<Scalar, float>;
@@ -105,8 +112,10 @@ requires std::is_same_v<Scalar, float> || std::is_same_v<Scalar, double>
 }
 
 /// The bandwidth of one kind of traffic over `buffer`, which every thread walks its own part of, again and again: a
-/// buffer that fits a cache tells that cache's bandwidth. Its contents are read and overwritten; it should have been
-/// written before (fresh pages cost faults) with ordinary numbers. 64-byte aligned, at least 1.5 KiB a thread.
+/// buffer that fits a cache tells that cache's bandwidth, and one that almost fits it little about an operation that
+/// finds its operands displaced: `options.passes = 1`, between its calls, measures what that could have reached. Its
+/// contents are read and overwritten; it should have been written before (fresh pages cost faults) with ordinary
+/// numbers. 64-byte aligned, at least 1.5 KiB a thread.
 [[nodiscard]] inline bandwidth measure_bandwidth(traffic kind, std::span<float> buffer,
                                                  const probe_options& options = {}) {
     const detail::roofline_kernels& kernels = detail::best_roofline_kernels();
@@ -116,7 +125,8 @@ requires std::is_same_v<Scalar, float> || std::is_same_v<Scalar, double>
     if (count == 0) return {0, kind, 0, static_cast<int>(threads)};
     const std::size_t part = buffer.size() / threads / detail::stretch_granule * detail::stretch_granule;
     const double bytes = static_cast<double>(count * sizeof(float) * (kind == traffic::triad ? 3 : 1));
-    const long passes = std::max(1L, static_cast<long>(0x40000 / bytes));  // 256 KiB between two looks at the clock
+    constexpr double between_looks = 0x40000;  // bytes, at the clock
+    const long passes = options.passes > 0 ? options.passes : std::max(1L, static_cast<long>(between_looks / bytes));
     const double rate = detail::peak_rate(options, [&](int thread) {
         float* const data = buffer.data() + static_cast<std::size_t>(thread) * part;
         switch (kind) {

@@ -21,12 +21,15 @@ HEADWISE_ROOFLINE_NOINLINE Scalar spin_fma(long rounds, const Scalar* seeds) {
 }
 
 /// `count` floats, a multiple of `stretch_granule`, 64-byte aligned, `passes` times over. Eight sums, or the additions'
-/// latency would hide the second load of a cycle.
+/// latency would hide the second load of a cycle. The pages to come are fetched: without it the processor waits for
+/// each one's translation, and reads a tenth less from memory than a routine that does it.
 HEADWISE_ROOFLINE_NOINLINE inline float read_pass(const float* data, std::size_t count, long passes) {
     constexpr std::size_t lanes = sizeof(vec_float) / sizeof(float);
     vec_float s0 = splat(0.0f), s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
     for (long pass = 0; pass < passes; ++pass)
         for (std::size_t i = 0; i < count; i += 8 * lanes) {
+            constexpr std::size_t page = 4096 / sizeof(float);
+            if (i % page == 0) detail::fetch_line(data + i + (i + 8 * page < count ? 8 * page : 0));
             s0 = s0 + load(data + i), s1 = s1 + load(data + i + lanes);
             s2 = s2 + load(data + i + 2 * lanes), s3 = s3 + load(data + i + 3 * lanes);
             s4 = s4 + load(data + i + 4 * lanes), s5 = s5 + load(data + i + 5 * lanes);

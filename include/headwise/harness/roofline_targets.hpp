@@ -31,6 +31,13 @@ struct roofline_kernels {
 inline constexpr int fma_chains = 12, fma_seeds = fma_chains + 2;  // ... and the factor and the addend
 inline constexpr std::size_t stretch_granule = 128;                // floats: eight of the widest vectors
 
+/// Brings a line, and its page's translation; it may lie beyond what there is.
+inline void fetch_line([[maybe_unused]] const float* p) noexcept {
+#if defined(__GNUC__)
+    __builtin_prefetch(p);
+#endif
+}
+
 }  // namespace headwise::detail
 
 // Anywhere: four lanes in a struct; the compiler makes of them what its flags allow.
