@@ -9,10 +9,11 @@
 #include <string>
 #include <vector>
 
-#include <headwise/harness/roofline.hpp>
+#include <headwise/harness/work.hpp>
 
 #include "contender.hpp"
 #include "grid.hpp"
+#include "limit.hpp"
 #include "options.hpp"
 #include "rounds.hpp"
 #include "stage.hpp"
@@ -46,36 +47,6 @@ struct result {
     [[nodiscard]] bool fused_raced() const { return figures.front().state == standing::raced; }
 };
 
-/// The machine's peaks at a working set, looked at a few times during a race; the best counts.
-template <class Scalar>
-class limit_probe {
-public:
-    limit_probe(const headwise::work& w, int threads)
-        : buffer_(static_cast<std::size_t>(std::clamp(w.bytes_read + w.bytes_written, smallest * threads, largest))),
-          options_{threads, std::chrono::duration<double>(1e-3)} {}
-
-    void look() {
-        using headwise::traffic;
-        best(seen_.flops, headwise::measure_fma_peak<Scalar>(options_).flops_per_second);
-        best(seen_.bytes_read, rate(traffic::read));
-        best(seen_.bytes_written, std::max(rate(traffic::write), rate(traffic::streaming_write)));
-    }
-    [[nodiscard]] const headwise::machine_limits& seen() const { return seen_; }
-
-private:
-    static constexpr double smallest = 16 << 10;  // below, a loop's own start shows; the first cache is the same
-    static constexpr double largest = 256 << 20;  // above, memory is memory
-
-    static void best(double& kept, double now) { kept = std::max(kept, now); }
-    double rate(headwise::traffic kind) const {
-        return headwise::measure_bandwidth(kind, buffer_.floats(), options_).bytes_per_second;
-    }
-
-    headwise::probe_buffer buffer_;
-    headwise::probe_options options_;
-    headwise::machine_limits seen_;
-};
-
 /// `who` first to last; the first is the subject.
 template <class Scalar>
 result race_shape(const shape& s, const std::vector<contender>& who, const options& o) {
@@ -102,9 +73,9 @@ result race_shape(const shape& s, const std::vector<contender>& who, const optio
         }
     }
 
-    limit_probe<Scalar> probe(r.work, o.threads);
-    probe.look();
-    constexpr std::size_t looks = 10;
+    limit_probe<Scalar> probe(on.inputs(), on.outputs(), o.threads, o.cpu_time);
+    constexpr std::size_t looks = 50;
+    if (entrants.empty()) probe.look();
     if (!entrants.empty())
         race_rounds(entrants, {.budget = o.budget,
                                .settle = o.threads > 1,

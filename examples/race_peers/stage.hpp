@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <vector>
 
 #if defined(__linux__)
@@ -17,6 +18,7 @@
 
 #include "contender.hpp"
 #include "grid.hpp"
+#include "limit.hpp"
 
 namespace race {
 
@@ -56,6 +58,8 @@ public:
     }
     void poison() { std::fill_n(out_.data(), out_.size(), std::numeric_limits<Scalar>::quiet_NaN()); }
     [[nodiscard]] const headwise::tensor<Scalar>& out() const { return out_; }
+    [[nodiscard]] std::vector<std::span<float>> inputs() { return {memory_of(q_), memory_of(k_)}; }
+    [[nodiscard]] std::vector<std::span<float>> outputs() { return {memory_of(out_)}; }
 
 private:
     using shape4 = headwise::shape4;
