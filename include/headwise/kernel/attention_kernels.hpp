@@ -63,6 +63,7 @@ constexpr attention_kernel<bfloat16, Out> attention_with_pairs() {
     all.weigh = avx512_bf16::weigh<bfloat16, Out>;
     all.logits = avx512_bf16::logits<bfloat16, Out>;
     all.weigh_workspace = avx512_bf16::weigh_workspace<bfloat16, Out>;
+    all.tile_rows = avx512_bf16::tiling<bfloat16>::rows;
     return all;
 }
 
