@@ -7,6 +7,8 @@
 #include <doctest/doctest.h>
 #include <headwise/parallel.hpp>
 
+#include "inline_pool.hpp"
+
 using headwise::detail::choose_threads;
 using headwise::detail::crew;
 using headwise::detail::parallel_for;
@@ -61,6 +63,14 @@ TEST_CASE("every index is worked on once, by no more workers than asked for") {
             CHECK(seen.each_once());
             CHECK(seen.highest < workers);
         }
+}
+
+TEST_CASE("a pool that runs a task where it is scheduled gets one for each helper, and no more") {
+    headwise::test::inline_pool pool;
+    int sum = 0;
+    parallel_for(&pool, 4, 100, [&](int, std::ptrdiff_t) { ++sum; });
+    CHECK(sum == 100);
+    CHECK(pool.scheduled == 3);
 }
 
 TEST_CASE("the shared pool serves where none is handed over") {

@@ -194,7 +194,8 @@ public:
         if (helpers.taken_.exchange(true, std::memory_order_acquire)) return false;
         helpers.offered_.store(&work);
         helpers.turn_.fetch_add(1);
-        while (helpers.awake_.load() < work.helpers_wanted()) {
+        // Counted once: in a pool that runs a task where it is scheduled, or fast enough, each helper has left again.
+        for (int missing = work.helpers_wanted() - helpers.awake_.load(); missing > 0; --missing) {
             helpers.awake_.fetch_add(1);
             if (try_schedule(pool, [owner] { owner->attend(); })) continue;
             helpers.awake_.fetch_sub(1);  // no memory for a task: those that run will do
