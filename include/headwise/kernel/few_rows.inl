@@ -73,8 +73,8 @@ HEADWISE_NOINLINE void few_rows(const scores_arguments<Stored, typename V::scala
     const std::ptrdiff_t k_row = a.k.row(), q_row = a.q.row();
     const std::conditional_t<Fetch, fetch_few<V, Stored>, fetch_none> ahead(a);
     typename V::vec block[V::lanes], sum[Rows][1];
-    for (std::ptrdiff_t m = 0; m < a.columns; m += V::lanes, k += V::lanes * k_row, out += V::lanes) {
-        const int valid = a.columns - m < V::lanes ? static_cast<int>(a.columns - m) : V::lanes;
+    for (std::ptrdiff_t left = a.columns;; left -= V::lanes, k += V::lanes * k_row, out += V::lanes) {
+        const int valid = left < V::lanes ? static_cast<int>(left) : V::lanes;
         HEADWISE_UNROLL
         for (int r = 0; r < Rows; ++r) sum[r][0] = V::zero();
         ahead.begin(k);
@@ -89,6 +89,7 @@ HEADWISE_NOINLINE void few_rows(const scores_arguments<Stored, typename V::scala
             accumulate<V, Rows>(sum, q + d / per_entry<V>(), q_row, block, entries<V>(a.depth - d));
         }
         write_tile<V, Rows, 1>(sum, out, a.out.row(), a.scale, valid, false);
+        if (left <= V::lanes) return;  // before the step: the stride of a single row of K may be anything
     }
 }
 

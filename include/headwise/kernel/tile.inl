@@ -4,7 +4,8 @@
 HEADWISE_TARGET_BEGIN
 namespace headwise::kernel::HEADWISE_TARGET {
 
-/// Results leave the registers, of the last vector of each row only `last_lanes`.
+/// Results leave the registers, of the last vector of each row only `last_lanes`. No step leads beyond the last row: the
+/// stride of a single one may be anything.
 template <class V, int Rows, int Vectors, class Out>
 HEADWISE_INLINE void write_tile(typename V::vec (&sum)[Rows][Vectors], Out* out, std::ptrdiff_t out_row,
                                 const typename V::scalar& factor, int last_lanes, bool stream) {
@@ -23,20 +24,20 @@ HEADWISE_INLINE void write_tile(typename V::vec (&sum)[Rows][Vectors], Out* out,
             HEADWISE_UNROLL
             for (int i = 0; i + 1 < Vectors; ++i) elements::store(out + i * V::lanes, sum[r][i]);
             elements::store_first(out + (Vectors - 1) * V::lanes, sum[r][Vectors - 1], last_lanes);
-            next_row(out, out_row);
+            if (r + 1 < Rows) next_row(out, out_row);
         }
     } else if (stream) {
         HEADWISE_UNROLL
         for (int r = 0; r < Rows; ++r) {
             elements::stream(out, sum[r]);
-            next_row(out, out_row);
+            if (r + 1 < Rows) next_row(out, out_row);
         }
     } else {
         HEADWISE_UNROLL
         for (int r = 0; r < Rows; ++r) {
             HEADWISE_UNROLL
             for (int i = 0; i < Vectors; ++i) elements::store(out + i * V::lanes, sum[r][i]);
-            next_row(out, out_row);
+            if (r + 1 < Rows) next_row(out, out_row);
         }
     }
 }
