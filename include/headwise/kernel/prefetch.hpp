@@ -73,7 +73,8 @@ struct runs {
 /// between two of the `tiles` tiles until then. Null: nothing.
 struct fetch_ahead {
     HEADWISE_INLINE void plan_q(const void* q, const runs& of, std::ptrdiff_t tiles) noexcept {
-        q_ = {static_cast<const char*>(q) + of.first, q != nullptr ? of.rows : 0, of.bytes, of.stride};
+        q_ = q == nullptr ? fetch_queue()
+                          : fetch_queue(static_cast<const char*>(q) + of.first, of.rows, of.bytes, of.stride);
         q_slice_ = q_.lines() / tiles + 1;
     }
     HEADWISE_INLINE void plan_k(const void* k, const runs& of, std::ptrdiff_t tiles) noexcept {
