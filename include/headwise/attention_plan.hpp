@@ -57,6 +57,16 @@ struct attention_plan {
     }
 };
 
+/// The same elements, with no step where there is none to take: the stride of an axis of one may be anything, the
+/// address of an empty tensor null, and a kernel adds one to the other.
+template <class Scalar>
+[[nodiscard]] tensor_view<Scalar> settled(const tensor_view<Scalar>& view) {
+    strides4 strides = view.strides();
+    for (std::size_t axis = 0; axis < 4; ++axis)
+        if (view.shape()[axis] == 1 || view.size() == 0) strides[axis] = axis == 3 ? 1 : 0;
+    return {view.data(), view.shape(), strides};
+}
+
 /// A call whose arguments have been checked. The views are kept: the kernels point at their strides.
 template <class Scalar, class Result>
 class attention_call {
@@ -71,7 +81,7 @@ public:
         check_attention_inputs(q.shape(), k.shape(), v.shape());
         check_output(out, attention_shape(q.shape(), v.shape()));
         check_outputs_apart(options, out, q, k, v);
-        v_ = v;
+        v_ = settled(v);
     }
     /// Of weights or logits.
     attention_call(View q, View k, tensor_view<Result> out, const attention_options<Sum>& options)
@@ -119,9 +129,9 @@ private:
                    std::ptrdiff_t value_depth)
         : kernel(attention_kernel_for<kernel_scalar<Scalar>, kernel_scalar<Result>>(
               attention_isa<kernel_scalar<Scalar>>(options.isa))),
-          q_(q),
-          k_(k),
-          out_(out),
+          q_(settled(q)),
+          k_(settled(k)),
+          out_(settled(out)),
           lse_(options.lse),
           value_depth_(value_depth),
           scale_(static_cast<Sum>(scale_of(options, q.shape()[3]))),
