@@ -219,10 +219,10 @@ TEST_CASE("any strides, groups, threads and stores give the same bits") {
                         batched_scores_vectorized(q_at, k_at, out,
                                                   {.threads = threads, .isa = name, .stores = stores::streaming});
                         std::ptrdiff_t wrong = 0;
-                        for (std::ptrdiff_t b = 0; b < B; ++b)
-                            for (std::ptrdiff_t h = 0; h < H; ++h)
-                                for (std::ptrdiff_t l = 0; l < L; ++l)
-                                    for (std::ptrdiff_t m = 0; m < M; ++m)
+                        for (std::ptrdiff_t b = 0; b < out.shape()[0]; ++b)
+                            for (std::ptrdiff_t h = 0; h < out.shape()[1]; ++h)
+                                for (std::ptrdiff_t l = 0; l < out.shape()[2]; ++l)
+                                    for (std::ptrdiff_t m = 0; m < out.shape()[3]; ++m)
                                         wrong += !same(out(b, h, l, m), dense(b, h, l, m));
                         CHECK(wrong == 0);
                     }
