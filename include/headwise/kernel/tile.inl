@@ -4,8 +4,8 @@
 HEADWISE_TARGET_BEGIN
 namespace headwise::kernel::HEADWISE_TARGET {
 
-/// Results leave the registers, of the last vector of each row only `last_lanes`. No step leads beyond the last row: the
-/// stride of a single one may be anything.
+/// Results leave the registers, of the last vector of each row only `last_lanes`. No step leads beyond the last row:
+/// the stride of a single one may be anything.
 template <class V, int Rows, int Vectors, class Out>
 HEADWISE_INLINE void write_tile(typename V::vec (&sum)[Rows][Vectors], Out* out, std::ptrdiff_t out_row,
                                 const typename V::scalar& factor, int last_lanes, bool stream) {
