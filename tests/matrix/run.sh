@@ -115,7 +115,8 @@ configuration gcc-asan-ubsan quick "" "$gcc" "-O1 -g $undefined" "sizes_guarded 
 configuration gcc-asan-ubsan-rest whole "" "$gcc" "-O0 -g1 $undefined" \
     "tensor contract scores_loop scores files headwise attention_guarded numbers_attention $threads"
 # -O0: with more, Clang 14 takes ten times as long to build these (test_misuse: 13 s, and over two minutes with -O1).
-configuration clang-asan-ubsan whole "" "$clang" "-O0 -g1 $undefined $implicit" "$memory $types"
+configuration clang-asan-ubsan whole "" "$clang" "-O0 -g1 $undefined $implicit" \
+    "$memory $types attention backward"
 configuration gcc-tsan quick "" "$gcc" "-O1 -g -fsanitize=thread -Wno-tsan" "$threads"
 configuration clang-tsan whole "" "$clang" "-O1 -g -fsanitize=thread" "$threads numbers_modes"
 wanted clang-msan whole &&
