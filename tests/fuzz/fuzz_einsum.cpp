@@ -22,7 +22,7 @@ struct rules {
     bool allowed = false;
 
     explicit rules(std::string text) {
-        if (text.find("...") != text.npos) return;
+        if (text.find("...") != text.npos || text.find("->") == text.npos) return;  // nor does a space part an arrow
         std::erase(text, ' ');
         const std::size_t comma = text.find(','), arrow = text.find("->");
         if (comma == text.npos || arrow == text.npos || comma > arrow) return;
