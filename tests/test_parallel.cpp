@@ -151,7 +151,7 @@ TEST_CASE("a crew: helpers come once, stay awake for a while, and leave") {
     for (int time = 0; time < 50; ++time) {
         tally seen(40);
         const auto body = [&](int worker, std::ptrdiff_t i) { seen(worker, i); };
-        shared_pieces work(3, 40, body, -1);
+        shared_pieces work(3, 40, body);
         REQUIRE(crew::share(&helpers, pool, work));
         CHECK(seen.each_once());
         CHECK(helpers.awake() <= 3);  // the two, and one more where one was about to leave
@@ -168,7 +168,7 @@ TEST_CASE("a helper more than there are workers takes nothing: there is no memor
         workers.push_back(worker);
         shared->help();  // as a second helper that comes while the first is at work
     };
-    shared_pieces work(2, 4, body, -1);
+    shared_pieces work(2, 4, body);
     shared = &work;
     work.help();
     CHECK(workers == std::vector<int>{1, 1, 1, 1});
@@ -180,10 +180,10 @@ TEST_CASE("a crew that is at one caller's does nothing for another") {
     const auto nothing = [](int, std::ptrdiff_t) {};
     bool inner = true;
     const auto body = [&](int, std::ptrdiff_t) {
-        shared_pieces more(2, 1, nothing, -1);
+        shared_pieces more(2, 1, nothing);
         inner = crew::share(&helpers, pool, more);
     };
-    shared_pieces work(2, 1, body, -1);
+    shared_pieces work(2, 1, body);
     CHECK(crew::share(&helpers, pool, work));
     CHECK_FALSE(inner);
     CHECK(helpers.awake() == 0);  // no memory for a task: nobody is expected

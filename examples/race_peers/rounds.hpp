@@ -29,11 +29,11 @@ struct entrant {
 };
 
 struct round_options {
-    double budget = 2;            ///< seconds for all rounds together
-    bool settle = false;          ///< before each entrant, wait until no thread of this program spins on
-    bool processor_time = false;  ///< of the calling thread alone
-    std::size_t fewest = 7;       ///< rounds, whatever the budget: an interval needs 6
-    std::size_t subject = 0;      ///< the entrant that never rests
+    double budget = 2;                           ///< seconds for all rounds together
+    bool settle = false;                         ///< before each entrant, wait until no thread of this program spins on
+    bool processor_time = false;                 ///< of the calling thread alone
+    std::size_t fewest = 7;                      ///< rounds, whatever the budget: an interval needs 6
+    std::size_t subject = 0;                     ///< the entrant that never rests
     std::function<void(std::size_t)> each = {};  ///< called before each round
 };
 
@@ -53,7 +53,8 @@ inline double now(bool processor_time) {
 }
 
 /// Rests until the threads of this program do: a pool's idle threads look for work for a while before they sleep
-/// (OpenMP's some milliseconds, OpenBLAS's 25), on the processor that the next entrant's want. At most 0.2 s.
+/// (OpenMP's some milliseconds, OpenBLAS's 25), on the processor that the next entrant's want. At most 0.2 s. In steps
+/// longer than the system's tick, which is when it counts a thread's time.
 inline void settle() {
 #if defined(CLOCK_PROCESS_CPUTIME_ID)
     const auto used = [] {
@@ -61,9 +62,9 @@ inline void settle() {
         clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
         return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
     };
-    for (int i = 0; i < 100; ++i) {
+    for (int i = 0; i < 20; ++i) {
         const double before = used(), start = now(false);
-        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
         if (used() - before < 0.1 * (now(false) - start)) return;
     }
 #else
@@ -132,7 +133,7 @@ inline void race_rounds(std::vector<entrant>& entrants, const round_options& opt
             }
             if (options.settle) {
                 settle();
-                e.run(1);  // wakes its own threads
+                e.run(calls_for(i));  // wakes its own threads
             }
             e.seconds.push_back(seconds_of(e.run, calls_for(i), options.processor_time));
         }

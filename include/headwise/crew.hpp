@@ -12,6 +12,8 @@
 
 #if defined(__linux__)
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 // Eigen 3.4 keeps its pool among the unsupported headers, Eigen 5 does not.
@@ -90,24 +92,45 @@ template <class Task>
 #endif
 }
 
-/// Keeps this thread, one of the shared pool's, off the processor of its caller from now on, if there is another that
-/// it was created to run on. Linux likes to wake a thread where the one that woke it runs, and lets the two share that
-/// processor for milliseconds: with it, (8,12,197,197,64) on two threads was no faster than on one, without it 1.8
-/// times.
-inline void leave_processor([[maybe_unused]] int avoided) noexcept {
+/// Keeps the threads of a pool off the processor of their caller, if there is another that they were created to run on.
+/// Linux likes to wake a thread where the one that woke it runs, and lets the two share that processor for
+/// milliseconds: with it, (8,12,197,197,64) on two threads was no faster than on one, without it 1.8 times.
+class processor_guard {
+public:
+    /// To be told by each of the threads, once or more.
+    void enlist() noexcept {
 #if defined(__linux__)
-    if (avoided < 0 || sched_getcpu() != avoided) return;
-    static thread_local const cpu_set_t allowed = [] {
+        static thread_local const processor_guard* listed_by = nullptr;
+        if (listed_by == this) return;
+        listed_by = this;
+        avoided_.store(-1);  // not by this one, so far
+        if (const int i = count_.fetch_add(1); i < most) threads_[i].store(static_cast<int>(syscall(SYS_gettid)));
+#endif
+    }
+    /// From now on they leave this processor alone.
+    void avoid([[maybe_unused]] int processor) noexcept {
+#if defined(__linux__)
+        if (processor < 0 || avoided_.exchange(processor) == processor) return;
+        cpu_set_t others = allowed_;
+        CPU_CLR(static_cast<std::size_t>(processor), &others);
+        if (CPU_COUNT(&others) == 0) return;
+        for (int i = 0; i < std::min(count_.load(), most); ++i)
+            if (const int thread = threads_[i].load(); thread != 0) sched_setaffinity(thread, sizeof others, &others);
+#endif
+    }
+
+private:
+#if defined(__linux__)
+    static constexpr int most = 256;
+    cpu_set_t allowed_ = [] {
         cpu_set_t as_created;
         CPU_ZERO(&as_created);
         sched_getaffinity(0, sizeof as_created, &as_created);
         return as_created;
     }();
-    cpu_set_t others = allowed;
-    CPU_CLR(static_cast<std::size_t>(avoided), &others);
-    if (CPU_COUNT(&others) > 0) sched_setaffinity(0, sizeof others, &others);
+    std::atomic<int> avoided_{-1}, count_{0}, threads_[most] = {};
 #endif
-}
+};
 
 /// Tells the processor that this thread only waits.
 HEADWISE_INLINE void relax() noexcept {
@@ -123,12 +146,10 @@ HEADWISE_INLINE void relax() noexcept {
 /// what is left of others'.
 class shared_pieces {
 public:
-    /// `body(worker, i)` for i in [0, count), on the caller, worker 0, and up to `workers - 1` others; these leave the
-    /// processor `avoided`.
+    /// `body(worker, i)` for i in [0, count), on the caller, worker 0, and up to `workers - 1` others.
     template <class Body>
-    shared_pieces(int workers, std::ptrdiff_t count, const Body& body, int avoided)
+    shared_pieces(int workers, std::ptrdiff_t count, const Body& body)
         : workers_(workers),
-          avoided_(avoided),
           body_(&body),
           call_([](const void* f, int worker, std::ptrdiff_t i) { (*static_cast<const Body*>(f))(worker, i); }),
           shares_(std::min(workers, most_shares)) {
@@ -152,7 +173,6 @@ public:
     void help() {
         const int worker = 1 + helpers_.fetch_add(1, std::memory_order_relaxed);
         if (worker >= workers_) return;
-        leave_processor(avoided_);
         const arithmetic_mode own;
         mode_.adopt();  // a caller that rounds upwards gets every result rounded upwards
         take(worker);
@@ -166,7 +186,7 @@ private:
         std::ptrdiff_t end;
     };
 
-    int workers_, avoided_;
+    int workers_;
     const void* body_;
     void (*call_)(const void*, int, std::ptrdiff_t);
     arithmetic_mode mode_;
@@ -180,7 +200,9 @@ private:
 /// 10 us, and it begins 30 us later (a virtual machine, Linux 6.18).
 class crew {
 public:
-    explicit crew(std::chrono::microseconds patience) noexcept : patience_(patience) {}
+    /// `guard`, where there is one, keeps the helpers off the processor of their caller.
+    explicit crew(std::chrono::microseconds patience, processor_guard* guard = nullptr) noexcept
+        : patience_(patience), guard_(guard) {}
 
     /// Helpers that are awake or on their way.
     [[nodiscard]] int awake() const noexcept { return awake_.load(std::memory_order_relaxed); }
@@ -192,11 +214,14 @@ public:
     [[nodiscard]] static bool share(const Owner& owner, thread_pool& pool, shared_pieces& work) {
         crew& helpers = *owner;
         if (helpers.taken_.exchange(true, std::memory_order_acquire)) return false;
+        const int here = helpers.guard_ != nullptr ? current_processor() : -1;
+        helpers.caller_.store(here);
         helpers.offered_.store(&work);
         helpers.turn_.fetch_add(1);
         // Counted once: in a pool that runs a task where it is scheduled, or fast enough, each helper has left again.
         for (int missing = work.helpers_wanted() - helpers.awake_.load(); missing > 0; --missing) {
             helpers.awake_.fetch_add(1);
+            if (helpers.guard_ != nullptr) helpers.guard_->avoid(here);
             if (try_schedule(pool, [owner] { owner->attend(); })) continue;
             helpers.awake_.fetch_sub(1);  // no memory for a task: those that run will do
             break;
@@ -232,6 +257,10 @@ private:
     /// before it reads, in the one order that all threads agree on.
     void help() {
         helping_.fetch_add(1);
+        if (guard_ != nullptr) {
+            guard_->enlist();
+            if (const int caller = caller_.load(); current_processor() == caller) guard_->avoid(caller);
+        }
         if (shared_pieces* const work = offered_.load()) work->help();
         if (helping_.fetch_sub(1) == 1) helping_.notify_all();
     }
@@ -252,6 +281,8 @@ private:
     }
 
     const std::chrono::microseconds patience_;
+    processor_guard* const guard_;
+    std::atomic<int> caller_{-1};     // its processor
     std::atomic<bool> taken_{false};  // by a caller, until its work is done
     std::atomic<int> awake_{0};
     alignas(64) std::atomic<std::uint32_t> turn_{0};  // counts the works; what waiting helpers look at

@@ -28,7 +28,8 @@ namespace headwise::detail {
 class shared_threads {
 public:
     Eigen::ThreadPool pool{std::max(1, hardware_threads() - 1)};
-    crew helpers{std::chrono::microseconds(50)};
+    processor_guard guard;
+    crew helpers{std::chrono::microseconds(50), &guard};
 
     [[nodiscard]] static shared_threads& get() {
         if (shared_threads* const made = made_.load(std::memory_order_acquire)) return *made;
@@ -61,7 +62,7 @@ void parallel_for(thread_pool* pool, int workers, std::ptrdiff_t count, const Bo
         for (std::ptrdiff_t i = 0; i < count; ++i) body(0, i);
         return;
     }
-    shared_pieces work(workers, count, body, pool == nullptr ? current_processor() : -1);  // others' threads stay
+    shared_pieces work(workers, count, body);
     if (pool == nullptr) {
         shared_threads& threads = shared_threads::get();
         if (crew::share(&threads.helpers, threads.pool, work)) return;
