@@ -37,10 +37,11 @@ inline const std::vector<shape> grid{
     {1, 8, 1024, 1024, 256}, {1, 32, 1, 4096, 128},  {1, 32, 8, 4096, 128},    {1, 20, 448, 1500, 64},
     {2, 16, 1024, 77, 80},   {3, 5, 131, 257, 61},   {8, 1, 1024, 1024, 16},   {8, 12, 512, 512, 64, true}};
 
-/// Two shapes whose speeds should be alike, and by how much they may differ.
+/// Two shapes whose speeds are held against each other; the second on one thread, if `second_alone`.
 struct pair_of_shapes {
-    const char* title;
+    std::string title;
     shape first, second;
+    bool second_alone = false;
 };
 
 /// Strides, a row length that is a power of two (lines of a column share few cache sets), and sheer size.

@@ -70,8 +70,11 @@ int run(const race::options& o) {
     race::report report(o, who, sizeof(Scalar) == 4 ? "float" : "double");
     for (const race::shape& s : o.shapes.empty() ? race::grid : o.shapes)
         report.add(race::race_shape<Scalar>(s, who, o));
-    if (o.extra)
-        for (const race::pair_of_shapes& pair : race::extra_pairs) report.add(race::race_pair<Scalar>(pair, who[0], o));
+    std::vector<race::pair_of_shapes> pairs;
+    if (o.extra) pairs = race::extra_pairs;
+    if (o.extra && o.threads > 1)
+        for (const race::shape& s : race::grid) pairs.push_back({s.text() + " on all threads against one", s, s, true});
+    for (const race::pair_of_shapes& pair : pairs) report.add(race::race_pair<Scalar>(pair, who[0], o));
     return report.finish() ? 0 : 1;
 }
 

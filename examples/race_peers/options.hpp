@@ -33,7 +33,8 @@ inline constexpr const char* usage =
     "  --budget S        seconds a shape (2)\n"
     "  --format F        table, markdown, json, html (a page to look at) or svg (the ratios alone)\n"
     "  --double          in double instead of float\n"
-    "  --extra           also: strided against dense, M = 4096 against 4100, L = M = 16384 against 2048\n"
+    "  --extra           also: strided against dense, M = 4096 against 4100, L = M = 16384 against 2048; with more\n"
+    "                    threads than one, each shape on all of them against one\n"
     "  --huge-pages      ask for huge pages under the shared buffers (madvise)\n"
     "  --cpu-time        one thread's processor time instead of wall time: for a machine shared with others\n";
 

@@ -65,7 +65,7 @@ std::string interval_text(const std::optional<headwise::interval>& i) {
 }
 
 std::string pair_text(const pair_result& p) {
-    return std::string(p.title) + ": " + digits(p.first_rate) + " against " + digits(p.second_rate) +
+    return p.title + ": " + digits(p.first_rate) + " against " + digits(p.second_rate) +
            " GFLOP/s, time per flop " + interval_text(p.ratio);
 }
 

@@ -19,7 +19,7 @@ namespace race {
 /// What the page says in words.
 struct page_text {
     std::string verdict, facts, command;
-    std::vector<std::string> pairs;  ///< of shapes whose speeds should be alike
+    std::vector<std::string> pairs;  ///< shapes held against each other
     bool wrong = false;
 };
 
@@ -64,7 +64,7 @@ std::string page_of(const page_text& text, const std::vector<contender>& who, co
              [&](double width) { return headwise::intervals_svg(rows, width, ratio_title); });
     p.heading("GFLOP/s, medians").table(table);
     headwise::detail::add_operations(p, operations);
-    if (!text.pairs.empty()) p.heading("Shapes that should be alike").list(text.pairs);
+    if (!text.pairs.empty()) p.heading("Held against each other").list(text.pairs);
     p.heading("Who raced").list(versions).footer(text.command);
     std::ostringstream out;
     out << p;

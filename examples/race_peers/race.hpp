@@ -77,12 +77,11 @@ result race_shape(const shape& s, const std::vector<contender>& who, const optio
     constexpr std::size_t looks = 50;
     if (entrants.empty()) probe.look();
     if (!entrants.empty())
-        race_rounds(entrants, {.budget = o.budget,
-                               .settle = o.threads > 1,
-                               .processor_time = o.cpu_time,
-                               .each = [&](std::size_t round) {
-                                   if (round < looks) probe.look();
-                               }});
+        race_rounds(
+            entrants,
+            {.budget = o.budget, .settle = o.threads > 1, .processor_time = o.cpu_time, .each = [&](std::size_t round) {
+                 if (round < looks) probe.look();
+             }});
     r.machine = probe.seen();
     r.limit = headwise::limit_of(r.work, r.machine);
 
@@ -103,22 +102,22 @@ result race_shape(const shape& s, const std::vector<contender>& who, const optio
 
 /// Two shapes of the fused routine alone, in the same rounds: time per output of the first over that of the second.
 struct pair_result {
-    const char* title;
+    std::string title;
     double first_rate, second_rate;  ///< GFLOP/s
     std::optional<headwise::interval> ratio;
 };
 
 template <class Scalar>
 std::optional<pair_result> race_pair(const pair_of_shapes& shapes, const contender& fused, const options& o) {
-    stage<Scalar> first(shapes.first, o.threads, o.huge_pages), second(shapes.second, o.threads, o.huge_pages);
+    stage<Scalar> first(shapes.first, o.threads, o.huge_pages),
+        second(shapes.second, shapes.second_alone ? 1 : o.threads, o.huge_pages);
     std::vector<entrant> entrants;
     for (stage<Scalar>* on : {&first, &second}) {
         entrants.push_back({shapes.title, fused.prepare(on->get())});
         entrants.back().run(1);
         if (!reference<Scalar>(on->get()).agrees(on->out())) return std::nullopt;
     }
-    race_rounds(entrants,
-                {.budget = o.budget, .settle = o.threads > 1, .processor_time = o.cpu_time});
+    race_rounds(entrants, {.budget = o.budget, .settle = o.threads > 1, .processor_time = o.cpu_time});
     const double flops[] = {shapes.first.work(sizeof(Scalar)).flops, shapes.second.work(sizeof(Scalar)).flops};
     pair_result r{shapes.title, flops[0] / median_seconds(entrants[0]) / 1e9,
                   flops[1] / median_seconds(entrants[1]) / 1e9, paired_ratio(entrants[0], entrants[1])};
