@@ -111,37 +111,49 @@ std::vector<attention_contender> peers() {
     return all;
 }
 
-/// The time that the loop takes for all heads, from that for one.
-double loop_seconds(const shape& s, const stage& on) {
-    using view = headwise::tensor_view<const float>;
-    const view q(on.q.data(), {1, 1, s.L, s.D}), k(on.k.data(), {1, 1, s.M, s.D}), v(on.v.data(), {1, 1, s.M, s.D});
-    tensor<float> out(q.shape());
-    const runner one = repeat([&] { headwise::attention_loop(q, k, v, out, {.causal = s.causal}); });
-    return seconds_of(one, 1, true) * static_cast<double>(s.B * s.H);
+/// What a call takes, from one for some rows of the heads that share the first one of k.
+template <class Prepare>
+double expected_seconds(attention_problem p, const Prepare& prepare) {
+    const std::ptrdiff_t rows = std::min<std::ptrdiff_t>(p.rows, 64);
+    const double calls = static_cast<double>(p.batches * p.kv_heads * p.rows) / static_cast<double>(rows);
+    p.heads = p.group();
+    p.rows = rows;
+    p.batches = p.kv_heads = 1;
+    return seconds_of(prepare(p), 1, true) * calls;
 }
 
-/// Everyone's result is checked; whose call takes more than a second is not raced, and is "-": the loop not even once.
+runner prepare_loop(const attention_problem& p) {
+    using view = headwise::tensor_view<const float>;
+    return repeat([p] {
+        const view q(p.q, {p.batches, p.heads, p.rows, p.depth}), k(p.k, {p.batches, p.kv_heads, p.columns, p.depth}),
+            v(p.v, k.shape());
+        headwise::attention_loop(q, k, v, headwise::tensor_view<float>(p.out, q.shape()), {.causal = p.causal});
+    });
+}
+
+/// Everyone's result is checked. Who cannot do it, or would take more than a second for
+/// a call, is left out, and is "-".
 bool race_shape(const shape& s, double budget) {
     stage on(s);
     const headwise::attention_options<float> options{.causal = s.causal};
     std::vector<entrant> entrants{{"fused", repeat([&] { headwise::attention(on.q, on.k, on.v, on.out, options); })}};
-    std::vector<std::string> slow;
-    if (loop_seconds(s, on) > 1) slow.push_back("loop");
-    else entrants.push_back({"loop", repeat([&] { headwise::attention_loop(on.q, on.k, on.v, on.out, options); })});
     const attention_problem p{on.q.data(), on.k.data(), on.v.data(), on.out.data(), on.weights.data(), s.B, s.H,
                               s.Hkv,       s.L,         s.M,         s.D,           s.causal};
-    for (const attention_contender& peer : peers()) entrants.push_back({peer.name, peer.prepare(p)});
+    std::vector<attention_contender> others = peers();
+    others.insert(others.begin(), {"loop", prepare_loop});
+    std::vector<std::string> slow;
+    for (const attention_contender& other : others) {
+        if (runner run = other.prepare(p); !run || expected_seconds(p, other.prepare) > 1) slow.push_back(other.name);
+        else entrants.push_back({other.name, std::move(run)});
+    }
     const sampled_rows truth(s, on);
     std::optional<tensor<float>> expected;
     for (const entrant& e : entrants) {
         std::fill_n(on.out.data(), on.out.size(), std::nanf(""));
-        if (seconds_of(e.run, 1, true) > 1) slow.push_back(e.name);
+        e.run(1);
         if (!expected) expected = on.out;
         if (!truth.agree(on.out) || !agree(on.out, *expected)) return std::printf("%s: WRONG\n", e.name.c_str()), false;
     }
-    std::erase_if(entrants, [&](const entrant& e) {
-        return e.name != "fused" && std::find(slow.begin(), slow.end(), e.name) != slow.end();
-    });
     limit_probe<float> probe({memory_of(on.q), memory_of(on.k), memory_of(on.v)}, {memory_of(on.out)}, 1, true);
     race_rounds(entrants, {.budget = budget, .processor_time = true, .each = [&](std::size_t round) {
                                if (round < 50) probe.look();

@@ -22,7 +22,7 @@ struct attention_problem {
 
 struct attention_contender {
     std::string name;
-    runner (*prepare)(const attention_problem&);
+    runner (*prepare)(const attention_problem&);  ///< empty where it cannot do that
 };
 
 // What CMake found; each in a file of its own.

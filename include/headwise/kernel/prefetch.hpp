@@ -102,15 +102,14 @@ HEADWISE_INLINE void fetch_to_write(const void* first, std::ptrdiff_t rows, std:
     }
 }
 
-/// One line of every page that such rows lie in: stores around the caches wait for nothing but a page's address.
+/// A line of each page that such rows lie in: stores around the caches wait for nothing but a page's address.
 HEADWISE_INLINE void fetch_pages(const void* first, std::ptrdiff_t rows, std::ptrdiff_t bytes,
                                  std::ptrdiff_t stride) noexcept {
-    constexpr std::ptrdiff_t page = 4096;
     if (stride == bytes) bytes *= rows, rows = 1;
     const char* row = static_cast<const char*>(first);
     for (; rows > 0; --rows, row += stride) {
-        for (std::ptrdiff_t at = 0; at < bytes; at += page) HEADWISE_PREFETCH(row + at);
-        HEADWISE_PREFETCH(row + bytes - 1);
+        HEADWISE_PREFETCH(row);
+        fetch_pages(reinterpret_cast<std::uintptr_t>(row), bytes);
     }
 }
 
