@@ -181,9 +181,10 @@ TEST_CASE_TEMPLATE("strides beyond 2^31 elements, along each axis in turn, forwa
                    double) {
     constexpr std::ptrdiff_t far = (std::ptrdiff_t{1} << 31) + 77;
     // (B, H, L, M, D): few rows, and tiles with a tail.
-    for (const auto& [B, H, L, M, D] : {std::array<std::ptrdiff_t, 5>{2, 2, 3, 5, 6}, {2, 2, 20, 37, 9}})
+    for (const auto& sizes : {std::array<std::ptrdiff_t, 5>{2, 2, 3, 5, 6}, {2, 2, 20, 37, 9}})
         for (std::size_t axis = 0; axis < 4; ++axis)
             for (const std::ptrdiff_t direction : {1, -1}) {
+                const std::ptrdiff_t B = sizes[0], H = sizes[1], L = sizes[2], M = sizes[3], D = sizes[4];
                 CAPTURE(L);
                 CAPTURE(axis);
                 CAPTURE(direction);
