@@ -18,14 +18,13 @@ namespace headwise::test {
 /// A JSON value; numbers keep their text.
 struct json_value {
     enum { null, boolean, number, string, array, object } kind = null;
-    std::string text;  // of a string, its escapes undone; of a number, as written
-    std::vector<json_value> items;
-    std::vector<std::pair<std::string, json_value>> members;
+    std::string text;                // of a string, its escapes undone; of a number, as written
+    std::vector<json_value> items;   // of an array, or the values of an object
+    std::vector<std::string> names;  // of an object's values
 
     [[nodiscard]] const json_value* find(std::string_view key) const {
-        for (const auto& [name, value] : members) {
-            if (name == key) return &value;
-        }
+        for (std::size_t i = 0; i < names.size(); ++i)
+            if (names[i] == key) return &items[i];
         return nullptr;
     }
 };
@@ -87,7 +86,10 @@ public:
         switch (peek()) {
             case '{':
                 v.kind = json_value::object;
-                object([&](const std::string& key) { v.members.emplace_back(key, value()); });
+                object([&](const std::string& key) {
+                    v.items.push_back(value());
+                    v.names.push_back(key);
+                });
                 return v;
             case '[':
                 v.kind = json_value::array;
@@ -261,9 +263,9 @@ private:
         const std::int64_t begin = time(v, "ts");
         if (phase == "C") {
             ++summary_.counters;
-            const auto& values = member(v, "args", json_value::object).members;
+            const std::vector<json_value>& values = member(v, "args", json_value::object).items;
             if (values.empty()) fail("a counter without a value");
-            for (const auto& [key, value] : values) {
+            for (const json_value& value : values) {
                 if (value.kind != json_value::number) fail("a counter that is no number");
             }
             return;
