@@ -169,4 +169,20 @@ template <class Result>
     return {};
 }
 
+/// One of each kind of option, and all together.
+[[nodiscard]] inline std::vector<attention_case<float>> usual_cases(const extents& n) {
+    return {{.name = "plain"},
+            {.name = "causal, scale", .causal = true, .scale = -0.7},
+            {.name = "window, top left", .top_left = true, .window = {3, 2}},
+            {.name = "mask of keys", .mask_shape = {n.B, 1, 1, n.M}},
+            {.name = "bias of heads", .bias_shape = {1, n.H, n.L, n.M}},
+            {.name = "everything",
+             .causal = true,
+             .window = {45, 3},
+             .softcap = 2,
+             .scale = 0.3,
+             .mask_shape = {1, n.H, n.L, n.M},
+             .bias_shape = {1, 1, n.L, n.M}}};
+}
+
 }  // namespace headwise::test

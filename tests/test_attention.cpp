@@ -14,26 +14,12 @@
 #include <headwise/npy.hpp>
 
 #include "attention_reference.hpp"
+#include "bits.hpp"
 
 using namespace headwise;
-using test::extents;
+using test::extents, test::on_every_target, test::same_bits;
 
 namespace {
-
-template <class Body>
-void on_every_target(const Body& body) {
-    for (const isa name : supported_isas()) {
-        CAPTURE(to_string(name));
-        body(name, float{});
-        body(name, double{});
-    }
-}
-
-template <class Scalar>
-bool same_bits(const tensor<Scalar>& a, const tensor<Scalar>& b) {
-    return a.shape() == b.shape() &&
-           (a.size() == 0 || std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.size()) * sizeof(Scalar)) == 0);
-}
 
 template <class Scalar>
 bool all_nan(const Scalar* p, std::ptrdiff_t count) {

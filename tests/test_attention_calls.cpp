@@ -12,21 +12,14 @@
 #include <headwise/attention_loop.hpp>
 #include <headwise/attention_weights.hpp>
 
+#include "bits.hpp"
 #include "guarded.hpp"
 #include "layouts.hpp"
 
 using namespace headwise;
+using test::on_every_target;
 
 namespace {
-
-template <class Body>
-void on_every_target(const Body& body) {
-    for (const isa name : supported_isas()) {
-        CAPTURE(to_string(name));
-        body(name, float{});
-        body(name, double{});
-    }
-}
 
 template <class Scalar>
 bool same_bits(const tensor_view<const Scalar>& a, const tensor_view<const Scalar>& b) {

@@ -86,21 +86,6 @@ const std::vector<extents> shapes{{2, 2, 1, 20, 50, 64, 64},  {1, 3, 3, 49, 49, 
                                   {1, 1, 1, 29, 33, 1024, 5}, {1, 1, 1, 6, 1, 1, 1},     {1, 2, 1, 9, 31, 0, 16},
                                   {1, 2, 1, 9, 31, 5, 0},     {1, 1, 1, 14, 0, 5, 6},    {1, 1, 1, 14, 1600, 2, 33}};
 
-std::vector<test::attention_case<float>> cases(const extents& n) {
-    return {{.name = "plain"},
-            {.name = "causal, scale", .causal = true, .scale = -0.7},
-            {.name = "window, top left", .top_left = true, .window = {3, 2}},
-            {.name = "mask of keys", .mask_shape = {n.B, 1, 1, n.M}},
-            {.name = "bias of heads", .bias_shape = {1, n.H, n.L, n.M}},
-            {.name = "everything",
-             .causal = true,
-             .window = {45, 3},
-             .softcap = 2,
-             .scale = 0.3,
-             .mask_shape = {1, n.H, n.L, n.M},
-             .bias_shape = {1, 1, n.L, n.M}}};
-}
-
 }  // namespace
 
 TEST_CASE("within the stated bound of the definition, for every shape and option; lse within that of floats") {
@@ -110,7 +95,7 @@ TEST_CASE("within the stated bound of the definition, for every shape and option
         const auto q = randn<bfloat16>({n.B, n.H, n.L, n.D}, 1), k = randn<bfloat16>({n.B, n.Hkv, n.M, n.D}, 2);
         auto v = randn<bfloat16>({n.B, n.Hkv, n.M, n.Dv}, 3);
         for (std::ptrdiff_t i = 0; i < v.size(); ++i) v.data()[i] += bfloat16(4);  // a mean, which must not lose digits
-        for (const auto& how : cases(n)) {
+        for (const auto& how : test::usual_cases(n)) {
             CAPTURE(how.name);
             auto e = test::expect_attention(widened(q), widened(k), widened(v), how);
             add_rounding_of_weights(e, v);

@@ -140,21 +140,6 @@ const std::vector<extents> shapes{
     {1, 1, 1, 20, 0, 5, 6},    {1, 2, 1, 9, 30, 0, 16},   {1, 2, 1, 9, 30, 5, 0},      {1, 2, 1, 2, 30, 5, 0},
 };
 
-std::vector<test::attention_case<float>> cases(const extents& n) {
-    return {{.name = "plain"},
-            {.name = "causal, scale", .causal = true, .scale = -0.7},
-            {.name = "window, top left", .top_left = true, .window = {3, 2}},
-            {.name = "mask of keys", .mask_shape = {n.B, 1, 1, n.M}},
-            {.name = "bias of heads", .bias_shape = {1, n.H, n.L, n.M}},
-            {.name = "everything",
-             .causal = true,
-             .window = {45, 3},
-             .softcap = 2,
-             .scale = 0.3,
-             .mask_shape = {1, n.H, n.L, n.M},
-             .bias_shape = {1, 1, n.L, n.M}}};
-}
-
 template <class Q, class Out>
 concept attends = requires(const Q& q, Out& out) {
     attention(q, q, q, out);
@@ -186,7 +171,7 @@ TEST_CASE("the bits of attention to the same values as floats, rounded once: eve
             CAPTURE(n.text());
             const auto q = randn<Scalar>({n.B, n.H, n.L, n.D}, 1), k = randn<Scalar>({n.B, n.Hkv, n.M, n.D}, 2),
                        v = randn<Scalar>({n.B, n.Hkv, n.M, n.Dv}, 3);
-            for (const auto& how : cases(n)) {
+            for (const auto& how : test::usual_cases(n)) {
                 CAPTURE(how.name);
                 how.with_options(name, [&](const attention_options<float>& options) { check_all(q, k, v, options); });
             }
@@ -338,7 +323,7 @@ TEST_CASE("the loops: within float's bound of the definition, rounded once") {
         for (const extents& n : {extents{2, 4, 2, 5, 7, 8, 9}, extents{1, 2, 1, 20, 50, 33, 24}}) {
             const auto q = randn<Scalar>({n.B, n.H, n.L, n.D}, 1), k = randn<Scalar>({n.B, n.Hkv, n.M, n.D}, 2),
                        v = randn<Scalar>({n.B, n.Hkv, n.M, n.Dv}, 3);
-            for (const auto& how : cases(n)) {
+            for (const auto& how : test::usual_cases(n)) {
                 CAPTURE(how.name);
                 const auto e = test::expect_attention(widened(q), widened(k), widened(v), how);
                 how.with_options(isa::automatic, [&](attention_options<float> options) {
