@@ -238,3 +238,34 @@ TEST_CASE_TEMPLATE("a bias of any special value: minus infinity hides, plus infi
         }
     });
 }
+
+TEST_CASE_TEMPLATE("an infinite v counts for a key that is seen, though its weight is zero, and not for a masked one",
+                   Scalar, float, double) {
+    constexpr Scalar infinity = std::numeric_limits<Scalar>::infinity();
+    on_every_target([](isa name) {
+        for (const std::ptrdiff_t L : {3, 25})
+            for (const std::ptrdiff_t M : {30, 700}) {  // 700: several blocks
+                const auto q = randn<Scalar>({1, 2, L, 8}, 1), k = randn<Scalar>({1, 1, M, 8}, 2);
+                auto v = randn<Scalar>({1, 1, M, 11}, 3);
+                for (const std::ptrdiff_t m : {std::ptrdiff_t{0}, M / 2, M - 1}) {
+                    CAPTURE(m);
+                    const planted plant(v(0, 0, m, 3), infinity);
+                    tensor<Scalar> bias({1, 1, L, M});
+                    tensor<bool> mask({1, 1, L, M});
+                    std::fill_n(mask.data(), mask.size(), true);
+                    for (std::ptrdiff_t l = 0; l < L; ++l) bias(0, 0, l, m) = Scalar(-5000);
+                    const auto seen = attention(q, k, v, {.bias = bias, .isa = name});
+                    bias(0, 0, 1, m) = -infinity;
+                    mask(0, 0, 2, m) = false;
+                    const auto some = attention(q, k, v, {.causal = true, .mask = mask, .bias = bias, .isa = name});
+                    for (std::ptrdiff_t l = 0; l < L; ++l)
+                        for (std::ptrdiff_t h = 0; h < 2; ++h) {
+                            CAPTURE(l);
+                            CHECK(std::isnan(seen(0, h, l, 3)));
+                            CHECK(std::isfinite(seen(0, h, l, 2)));
+                            CHECK(std::isnan(some(0, h, l, 3)) == (l != 1 && l != 2 && m <= l + M - L));
+                        }
+                }
+            }
+    });
+}

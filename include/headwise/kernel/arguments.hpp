@@ -21,6 +21,9 @@ struct operand {
     [[nodiscard]] Scalar* head(std::ptrdiff_t b, std::ptrdiff_t h) const noexcept {
         return data + b * strides[0] + h * strides[1];
     }
+    [[nodiscard]] Scalar& at(std::ptrdiff_t b, std::ptrdiff_t h, std::ptrdiff_t l, std::ptrdiff_t m) const noexcept {
+        return head(b, h)[l * row() + m * column()];
+    }
 };
 
 /// out[b,h,l,m] = scale * sum over d of q[b,h,l,d] * k[b,h,m,d], for every l and m of the heads of one call or, when

@@ -169,8 +169,7 @@ HEADWISE_NOINLINE void attend_block(const attention_arguments<In, Out>& a, const
                                                       tile.out_row, starts ? nullptr : factors.before,
                                                       ends ? factors.after : nullptr);
     if (values.odd_count > 0)
-        add_odd_values(values, begin, seen, logits, block.rows, a.value_depth, tile.out, tile.out_row,
-                       ends ? factors.after : nullptr);
+        add_odd_values(a, block, values, begin, seen, logits, tile.out, tile.out_row, ends ? factors.after : nullptr);
 }
 
 /// The tiles of a piece: of each head of the group, some of its row tiles.

@@ -8,13 +8,17 @@
 
 namespace headwise::kernel {
 
+/// A line that is not read: it may lie beyond an array.
+HEADWISE_INLINE void fetch_line(std::uintptr_t at) noexcept {
+    HEADWISE_PREFETCH(reinterpret_cast<const char*>(at));  // NOLINT(performance-no-int-to-ptr)
+}
+
 /// A line of each page that begins in the `bytes` at `from`, for the sake of its translation: where rows are fetched a
-/// few KiB ahead, each new page would hold up the first that needs it. Nothing is read: they may lie beyond an array.
+/// few KiB ahead, each new page would hold up the first that needs it.
 HEADWISE_INLINE void fetch_pages(std::uintptr_t from, std::ptrdiff_t bytes) noexcept {
     constexpr std::uintptr_t page = 4096;
     const std::uintptr_t to = from + static_cast<std::uintptr_t>(bytes);
-    for (std::uintptr_t at = (from + page - 1) / page * page; at < to; at += page)
-        HEADWISE_PREFETCH(reinterpret_cast<const char*>(at));  // NOLINT(performance-no-int-to-ptr)
+    for (std::uintptr_t at = (from + page - 1) / page * page; at < to; at += page) fetch_line(at);
 }
 
 /// How far ahead: far enough for a walk through the tables of pages, near enough to be still known when it is read.
@@ -52,6 +56,47 @@ private:
 
     const char* row_ = nullptr;
     std::ptrdiff_t bytes_ = 0, stride_ = 0, rows_ = 0, at_ = 0;
+};
+
+/// What is fetched while rows are read once: their like, as many rows on as fill 12 KiB. Pieces of rows are read one
+/// below the other, then those beside them; but where rows touch, what is fetched follows the order of memory, for then
+/// the processor's own fetching joins in. Decoding (1,32/8,1,4096,128): 1.2 times as fast.
+class rows_ahead {
+public:
+    std::uintptr_t at;  // what to fetch now
+
+    /// Rows of `bytes`, `stride` bytes apart.
+    HEADWISE_INLINE rows_ahead(const void* rows, std::ptrdiff_t bytes, std::ptrdiff_t stride) noexcept
+        : at(reinterpret_cast<std::uintptr_t>(rows)),
+          stride_(static_cast<std::uintptr_t>(stride)),
+          touch_(stride == bytes) {
+        at += static_cast<std::uintptr_t>(between(bytes)) * stride_;
+    }
+    /// So many rows have been read.
+    HEADWISE_INLINE void pass(std::ptrdiff_t rows) noexcept { at += static_cast<std::uintptr_t>(rows) * stride_; }
+    /// The rows before those, of `rows` in all, while there is other work.
+    static HEADWISE_INLINE void fetch_first(const void* first, std::ptrdiff_t rows, std::ptrdiff_t bytes,
+                                            std::ptrdiff_t stride) noexcept {
+        const std::ptrdiff_t before = between(bytes);
+        fetch_queue queue(first, rows < before ? rows : before, bytes, stride);
+        queue.fetch(queue.lines());
+    }
+    /// From a piece to the next one of its column.
+    [[nodiscard]] HEADWISE_INLINE std::uintptr_t below(std::ptrdiff_t piece) const noexcept {
+        return touch_ ? static_cast<std::uintptr_t>(piece) : stride_;
+    }
+    /// From a column of so many pieces to the one beside it.
+    [[nodiscard]] HEADWISE_INLINE std::uintptr_t beside(std::ptrdiff_t piece, std::ptrdiff_t pieces) const noexcept {
+        return static_cast<std::uintptr_t>(touch_ ? pieces * piece : piece);
+    }
+
+private:
+    static HEADWISE_INLINE std::ptrdiff_t between(std::ptrdiff_t bytes) noexcept {
+        constexpr std::ptrdiff_t distance = 12288;
+        return bytes > 0 && bytes < distance ? distance / bytes : 1;
+    }
+    std::uintptr_t stride_;
+    bool touch_;
 };
 
 /// The runs of memory that hold a matrix: its rows or, where those lie side by side, its columns. None (rows = 0) where

@@ -113,6 +113,18 @@ struct seen_columns {
     [[nodiscard]] HEADWISE_INLINE bool empty() const { return from >= to; }
 };
 
+/// Whether row r of the block may not see its column m. Then its weight there is zero; but so are others.
+template <class Scalar>
+HEADWISE_NOINLINE bool is_hidden(const logit_rules<Scalar>& a, const logits_block& block, std::ptrdiff_t r,
+                                 std::ptrdiff_t m) {
+    const row_place at(a, block, r);
+    const seen_columns seen(a, block, at);
+    if (m < seen.from || seen.to <= m) return true;
+    const std::ptrdiff_t column = block.first + m;
+    return (a.mask.data != nullptr && !a.mask.at(block.batch, at.head, at.l, column)) ||
+           (a.bias.data != nullptr && a.bias.at(block.batch, at.head, at.l, column) == minus_infinity<Scalar>);
+}
+
 /// Scaled products become logits: softcap, bias, mask, in this order. s is row r's of the block.
 template <class Scalar>
 HEADWISE_INLINE void finish_logits(const logit_rules<Scalar>& a, const logits_block& block, std::ptrdiff_t r,

@@ -7,8 +7,8 @@ namespace headwise::kernel::HEADWISE_TARGET {
 /// Tiles of so few rows are fed from memory, and fetch ahead.
 inline constexpr int few_tile_rows = 4;
 
-/// k is then fetched so many bytes ahead of where it is read, v so many rows; v is read so many rows at a time.
-inline constexpr std::ptrdiff_t fetch_bytes = 6144, fetch_rows_of_v = 20, few_rows_of_v = 16;
+/// v is then read so many rows at a time.
+inline constexpr std::ptrdiff_t few_rows_of_v = 16;
 
 /// A row tile's weights against all columns of V, side by side in the result.
 template <class Scalar, class Stored>
@@ -21,6 +21,7 @@ struct values_row {
     std::ptrdiff_t groups;         // of `Vectors` vectors of v
     int last_lanes;                // valid lanes in out's last vector
     const Scalar *before, *after;  // factors for each row of what out holds, and of the result; null: nothing yet, none
+    rows_ahead ahead;              // what to fetch meanwhile, where rows are few
 };
 
 template <class V, int Vectors>
@@ -42,6 +43,8 @@ HEADWISE_INLINE void store_row(const typename V::vec (&sum)[Vectors], typename V
 /// out = after * (before * out + weights . v), m ascending: one chain of multiply-adds for each element.
 template <class V, int Rows, int Vectors, class Stored>
 HEADWISE_NOINLINE void values_tile(const values_row<typename V::scalar, Stored>& row) {
+    constexpr std::ptrdiff_t vector_bytes = V::lanes * std::ptrdiff_t{sizeof(Stored)}, piece = Vectors * vector_bytes;
+    rows_ahead group_ahead = row.ahead;
     const auto* v_group = row.v;
     auto* out_group = row.out;
     for (std::ptrdiff_t left = row.groups; left > 0;
@@ -67,11 +70,14 @@ HEADWISE_NOINLINE void values_tile(const values_row<typename V::scalar, Stored>&
         }
         const auto* weight = row.weights;
         const auto* v = v_group;
+        std::uintptr_t ahead = group_ahead.at;
+        group_ahead.at += group_ahead.beside(piece, row.columns);
         HEADWISE_KEEP_ROLLED
         for (std::ptrdiff_t m = row.columns; m > 0; --m, ++weight, v += row.v_row) {
             if constexpr (Rows <= few_tile_rows) {
                 HEADWISE_UNROLL
-                for (int i = 0; i < Vectors; ++i) HEADWISE_PREFETCH(v + fetch_rows_of_v * row.v_row + i * V::lanes);
+                for (int i = 0; i < Vectors; ++i) fetch_line(ahead + static_cast<std::uintptr_t>(i * vector_bytes));
+                ahead += group_ahead.below(piece);
             }
             typename V::vec value[Vectors];
             HEADWISE_UNROLL
@@ -222,21 +228,23 @@ HEADWISE_INLINE sum_of<In> weight_of(const sum_of<In>* weights, std::ptrdiff_t m
     else return weights[m];
 }
 
-/// The listed rows of V, for the rows of q that give them weight.
-template <class In, class Stored>
-HEADWISE_NOINLINE void add_odd_values(const value_block<In, Stored>& block, std::ptrdiff_t begin, std::ptrdiff_t end,
-                                      const sum_of<In>* weights, std::ptrdiff_t rows, std::ptrdiff_t depth,
-                                      sum_of<In>* out, std::ptrdiff_t out_row, const sum_of<In>* after) {
+/// The listed rows of V, for the rows of q that see them: infinity times a weight of zero is NaN.
+template <class In, class Out, class Stored>
+HEADWISE_NOINLINE void add_odd_values(const attention_arguments<In, Out>& a, const logits_block& block,
+                                      const value_block<In, Stored>& values, std::ptrdiff_t begin, std::ptrdiff_t end,
+                                      const sum_of<In>* weights, sum_of<In>* out, std::ptrdiff_t out_row,
+                                      const sum_of<In>* after) {
     using Sum = sum_of<In>;
-    for (std::ptrdiff_t i = 0; i < block.odd_count; ++i)
-        for (std::ptrdiff_t r = 0; r < rows && begin <= block.odd[i] && block.odd[i] < end; ++r) {
-            const Sum weight =
-                weight_of<In>(weights + r * logits_row<Sum>, block.odd[i]) * (after != nullptr ? after[r] : 1);
-            const In* const v = block.original + block.odd[i] * block.original_row;
-            if (weight == 0) continue;
-            for (std::ptrdiff_t d = 0; d < depth; ++d)
-                out[r * out_row + d] += weight * widen(v[d * block.original_column]);
+    for (std::ptrdiff_t i = 0; i < values.odd_count; ++i) {
+        const std::ptrdiff_t m = values.odd[i];
+        const In* const v = values.original + m * values.original_row;
+        for (std::ptrdiff_t r = 0; r < block.rows && begin <= m && m < end; ++r) {
+            const Sum weight = weight_of<In>(weights + r * logits_row<Sum>, m) * (after != nullptr ? after[r] : 1);
+            if (weight == 0 && is_hidden(a, block, r, m)) continue;
+            for (std::ptrdiff_t d = 0; d < a.value_depth; ++d)
+                out[r * out_row + d] += weight * widen(v[d * values.original_column]);
         }
+    }
 }
 
 /// out = after * (before * out + weights . v) for a row tile, over the columns [begin, end) of the block, but for the
@@ -251,12 +259,23 @@ HEADWISE_INLINE void add_values(const value_block<In, Stored>& block, std::ptrdi
     constexpr int step = per_entry<typename tiles::vector>();  // columns of an entry
     const std::ptrdiff_t first = begin / step, last = (end + step - 1) / step;
     const std::ptrdiff_t vectors = round_up(depth, tiles::lanes) / tiles::lanes, rest = vectors % Wide;
+    constexpr std::ptrdiff_t vector_bytes = tiles::lanes * std::ptrdiff_t{sizeof(Stored)};
     const int last_lanes = static_cast<int>(depth - (vectors - 1) * tiles::lanes);
     values_row<sum_of<In>, Stored> row{
-        weights + first, block.v + first * block.row,           out,    block.row, out_row, last - first,
-        vectors / Wide,  rest == 0 ? last_lanes : tiles::lanes, before, after};
+        weights + first,
+        block.v + first * block.row,
+        out,
+        block.row,
+        out_row,
+        last - first,
+        vectors / Wide,
+        rest == 0 ? last_lanes : tiles::lanes,
+        before,
+        after,
+        rows_ahead(block.v + first * block.row, vectors * vector_bytes, block.row * std::ptrdiff_t{sizeof(Stored)})};
     if (row.groups > 0) wide.by_rows[rows - 1](row);
     if (rest == 0) return;
+    row.ahead.at += static_cast<std::uintptr_t>(row.groups) * row.ahead.beside(Wide * vector_bytes, row.columns);
     row.v += row.groups * Wide * tiles::lanes;
     row.out += row.groups * Wide * tiles::lanes;
     row.groups = rest;
