@@ -1,7 +1,8 @@
 // The race of attention, one thread: the fused routine against the unfused pipelines of other libraries and our own
-// loop, and against itself: causal, with the weights fused or in three steps, and how much memory it takes.
+// loop, and against itself: causal, with the weights fused or in three steps, and how much memory it takes. And einsum
+// against the routine that it calls.
 //
-//     race_attention [--budget seconds] [--case 1 ... 9] [--smoke]
+//     race_attention [--budget seconds] [--case 1 ... 10] [--smoke]
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -9,11 +10,13 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <headwise/attention.hpp>
 #include <headwise/attention_loop.hpp>
 #include <headwise/attention_weights.hpp>
+#include <headwise/einsum.hpp>
 #include <headwise/scores.hpp>
 
 #include "../race_peers/limit.hpp"
@@ -131,8 +134,8 @@ runner prepare_loop(const attention_problem& p) {
     });
 }
 
-/// Everyone's result is checked. Who cannot do it, or would take more than a second for
-/// a call, is left out, and is "-".
+/// Everyone's result is checked. Who cannot do it, or would take more than a second for a call, is left out, and is
+/// "-".
 bool race_shape(const shape& s, double budget) {
     stage on(s);
     const headwise::attention_options<float> options{.causal = s.causal};
@@ -179,7 +182,7 @@ void race_two(const char* title, runner slow, runner fast, double budget) {
     std::vector<entrant> two{{"slow", std::move(slow)}, {"fast", std::move(fast)}};
     race_rounds(two, {.budget = budget, .processor_time = true});
     if (const auto ratio = paired_ratio(two[0], two[1]))
-        std::printf("%s: %.3f [%.3f, %.3f] (%.2f ms, %.2f ms)\n", title, ratio->estimate, ratio->low, ratio->high,
+        std::printf("%s: %.3f [%.3f, %.3f] (%.3g ms, %.3g ms)\n", title, ratio->estimate, ratio->low, ratio->high,
                     median_seconds(two[0]) * 1e3, median_seconds(two[1]) * 1e3);
 }
 
@@ -241,6 +244,15 @@ bool run(double budget, int only) {
                     static_cast<double>(headwise::attention_workspace_bytes(q, q, q, out)) / (1 << 20),
                     resident_mib() - before);
     }
+    if (wanted())
+        for (const auto& [title, shape] : {std::pair{"einsum / scores at (2,3,8,16)", headwise::shape4{2, 3, 8, 16}},
+                                           {"einsum / scores at (1,8,64,64)", {1, 8, 64, 64}},
+                                           {"einsum / scores at (2,8,512,64)", {2, 8, 512, 64}}}) {
+            const tensor<float> a = headwise::randn<float>(shape, 1), b = headwise::randn<float>(shape, 2);
+            tensor<float> out({shape[0], shape[1], shape[2], shape[2]});
+            race_two(title, repeat([&] { headwise::einsum("bhld,bhmd->bhlm", a, b, out); }),
+                     repeat([&] { headwise::batched_scores_vectorized(a, b, out); }), budget);
+        }
     return right;
 }
 
@@ -253,7 +265,7 @@ int main(int count, char** arguments) {
         if (std::strcmp(arguments[i], "--smoke") == 0) return race_shape({1, 4, 2, 40, 70, 32, true}, 0.05) ? 0 : 1;
         if (std::strcmp(arguments[i], "--budget") == 0 && i + 1 < count) budget = std::atof(arguments[++i]);
         else if (std::strcmp(arguments[i], "--case") == 0 && i + 1 < count) only = std::atoi(arguments[++i]);
-        else return std::fputs("race_attention [--budget seconds] [--case 1 ... 9] [--smoke]\n", stderr), 2;
+        else return std::fputs("race_attention [--budget seconds] [--case 1 ... 10] [--smoke]\n", stderr), 2;
     }
     return run(budget, only) ? 0 : 1;
 }
