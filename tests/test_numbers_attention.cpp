@@ -39,7 +39,7 @@ struct path {
 
 std::vector<path> paths() {
     std::vector<path> all;
-    const path shapes[] = {{"few rows", 1, 1, 3, 270, 9, 21},
+    const path shapes[] = {{"few rows", 1, 1, 3, 530, 9, 21},
                            {"one key", 2, 1, 2, 1, 5, 3},
                            {"a group", 4, 2, 2, 19, 17, 8},
                            {"tiles", 2, 1, 21, 33, 8, 19}};

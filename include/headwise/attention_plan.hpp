@@ -188,7 +188,7 @@ auto attention_call<Scalar, Result>::plan(const attention_options<Sum>& options)
         return plan;
     }
     constexpr std::ptrdiff_t most_partial = (std::ptrdiff_t{8} << 20) / std::ptrdiff_t{sizeof(Sum)};
-    plan.step = kernel::few_chunk;
+    plan.step = up(up(a.columns, up(a.columns, kernel::few_chunk)), 32) * 32;  // chunks of nearly equal size
     plan.first = a.visible.first(0) / plan.step;  // chunks that no row sees are left out
     plan.pieces = std::max<std::ptrdiff_t>(up(a.visible.last(a.rows - 1), plan.step) - plan.first, 0);
     plan.kernel = up(kernel.few_workspace(a), 64) * 64;

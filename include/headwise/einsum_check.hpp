@@ -17,7 +17,7 @@ struct einsum_operand {
     const char* name;
     axis_names names;
     shape4 shape;
-    [[nodiscard]] std::string text() const { return name + (" " + text_of(shape)); }
+    [[nodiscard]] std::string text() const { return std::string(name) + " " + text_of(shape); }
 };
 
 inline void check_unnamed(const einsum_formula& formula, const einsum_operand& x) {
