@@ -170,7 +170,8 @@ template <class Result>
 }
 
 /// One of each kind of option, and all together.
-[[nodiscard]] inline std::vector<attention_case<float>> usual_cases(const extents& n) {
+template <class Scalar = float>
+[[nodiscard]] std::vector<attention_case<Scalar>> usual_cases(const extents& n) {
     return {{.name = "plain"},
             {.name = "causal, scale", .causal = true, .scale = -0.7},
             {.name = "window, top left", .top_left = true, .window = {3, 2}},

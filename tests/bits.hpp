@@ -1,6 +1,7 @@
 // Results compared bit for bit, on every target of this machine.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <type_traits>
@@ -19,6 +20,20 @@ template <class Scalar>
 [[nodiscard]] bool same_bits(const tensor<Scalar>& a, const tensor<Scalar>& b) {
     return a.shape() == b.shape() &&
            (a.size() == 0 || std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.size()) * sizeof(Scalar)) == 0);
+}
+
+/// The same bits; or, where `must` is NaN, a NaN.
+template <class Scalar>
+[[nodiscard]] bool same_or_nan(Scalar is, Scalar must) {
+    return std::memcmp(&is, &must, sizeof is) == 0 || (is != is && must != must);
+}
+
+/// A tensor of sixteen-bit elements as floats.
+template <class Scalar>
+[[nodiscard]] tensor<float> widened(const tensor<Scalar>& t) {
+    tensor<float> result(t.shape());
+    std::transform(t.data(), t.data() + t.size(), result.data(), [](Scalar x) { return static_cast<float>(x); });
+    return result;
 }
 
 /// The same bits as a dense tensor's, whatever the view's strides.

@@ -32,34 +32,24 @@ bool all_finite(const tensor<Scalar>& t) {
 
 const std::vector<extents> shapes{
     {1, 1, 1, 1, 1, 1, 1},     {2, 6, 2, 1, 1300, 64, 64}, {1, 4, 1, 3, 700, 33, 50},   {1, 2, 2, 5, 7, 8, 9},
-    {2, 2, 1, 20, 50, 64, 64}, {1, 3, 3, 49, 49, 32, 32}, {1, 2, 1, 30, 1100, 40, 72}, {1, 6, 2, 33, 77, 80, 80},
-    {1, 1, 1, 15, 600, 16, 7}, {1, 2, 1, 4, 513, 130, 3}, {1, 1, 1, 29, 33, 5, 200},
+    {2, 2, 1, 20, 50, 64, 64}, {1, 3, 3, 49, 49, 32, 32},  {1, 2, 1, 30, 1100, 40, 72}, {1, 6, 2, 33, 77, 80, 80},
+    {1, 1, 1, 15, 600, 16, 7}, {1, 2, 1, 4, 513, 130, 3},  {1, 1, 1, 29, 33, 5, 200},
 };
 
 template <class Scalar>
 std::vector<test::attention_case<Scalar>> cases(const extents& n) {
-    return {
-        {.name = "plain"},
-        {.name = "scale", .scale = -0.7},
-        {.name = "causal", .causal = true},
-        {.name = "causal, top left", .causal = true, .top_left = true},
-        {.name = "window", .window = {3, 2}},
-        {.name = "window to the left, causal", .causal = true, .window = {40, -1}},
-        {.name = "window to the right, top left", .top_left = true, .window = {-1, 5}},
-        {.name = "softcap", .softcap = 1.5},
-        {.name = "mask of keys", .mask_shape = {n.B, 1, 1, n.M}},
-        {.name = "mask of all", .mask_shape = {n.B, n.H, n.L, n.M}},
-        {.name = "mask of rows", .mask_shape = {1, 1, n.L, 1}},
-        {.name = "bias of heads", .bias_shape = {1, n.H, n.L, n.M}},
-        {.name = "bias of rows", .bias_shape = {n.B, 1, n.L, 1}},
-        {.name = "everything",
-         .causal = true,
-         .window = {45, 3},
-         .softcap = 2,
-         .scale = 0.3,
-         .mask_shape = {1, n.H, n.L, n.M},
-         .bias_shape = {1, 1, n.L, n.M}},
-    };
+    auto all = test::usual_cases<Scalar>(n);
+    all.insert(all.end(), {{.name = "scale", .scale = -0.7},
+                           {.name = "causal", .causal = true},
+                           {.name = "causal, top left", .causal = true, .top_left = true},
+                           {.name = "window", .window = {3, 2}},
+                           {.name = "window to the left, causal", .causal = true, .window = {40, -1}},
+                           {.name = "window to the right, top left", .top_left = true, .window = {-1, 5}},
+                           {.name = "softcap", .softcap = 1.5},
+                           {.name = "mask of all", .mask_shape = {n.B, n.H, n.L, n.M}},
+                           {.name = "mask of rows", .mask_shape = {1, 1, n.L, 1}},
+                           {.name = "bias of rows", .bias_shape = {n.B, 1, n.L, 1}}});
+    return all;
 }
 
 /// Calls `body(options)` for a case, with its views alive.

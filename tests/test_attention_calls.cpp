@@ -15,6 +15,7 @@
 #include "bits.hpp"
 #include "guarded.hpp"
 #include "layouts.hpp"
+#include "refusal.hpp"
 
 using namespace headwise;
 using test::on_every_target;
@@ -233,12 +234,7 @@ TEST_CASE("what does not fit is refused by name, and the output is left as it wa
                out = at(1000, {2, 4, 3, 7}), weights = at(2000, {2, 4, 3, 6});
     const tensor<bool> mask({2, 4, 3, 5});
     const auto refuses = [&](const std::string& why, const auto& call) {
-        std::string message;
-        try {
-            call();
-        } catch (const std::invalid_argument& error) {
-            message = error.what();
-        }
+        const std::string message = test::refusal(call);
         CAPTURE(message);
         CAPTURE(why);
         CHECK(message.find(why) != std::string::npos);

@@ -276,67 +276,20 @@ struct immovable {
 
 TEST_CASE("anything with == can be compared, anything else with an agreement of the caller's") {
     simulated_machine m;
-    CHECK(on(m, brief,
-             arm{"a",
-                 [&] {
-                     m.work(10'000);
-                     return point{1, 2};
-                 }},
-             arm{"b",
-                 [&] {
-                     m.work(10'000);
-                     return point{1, 2};
-                 }})["b"]
-              .verified);
-    CHECK(on(m, brief,
-             arm{"a",
-                 [&] {
-                     m.work(10'000);
-                     return point{1, 2};
-                 }},
-             arm{"b",
-                 [&] {
-                     m.work(10'000);
-                     return point{1, 3};
-                 }})["b"]
-              .verdict == verdict::mismatch);
-    CHECK(on(m, brief,
-             arm{"a",
-                 [&] {
-                     m.work(10'000);
-                     return std::string("x");
-                 }},
-             arm{"b",
-                 [&] {
-                     m.work(10'000);
-                     return std::string("x");
-                 }})["b"]
-              .verified);
-    CHECK(on(m, brief,
-             arm{"a",
-                 [&] {
-                     m.work(10'000);
-                     return immovable(1);
-                 }},
-             arm{"b",
-                 [&] {
-                     m.work(10'000);
-                     return immovable(1);
-                 }})["b"]
-              .verified);
+    const auto giving = [&m](auto value) {
+        return [&m, value] {
+            m.work(10'000);
+            return value;
+        };
+    };
+    CHECK(on(m, brief, arm{"a", giving(point{1, 2})}, arm{"b", giving(point{1, 2})})["b"].verified);
+    CHECK(on(m, brief, arm{"a", giving(point{1, 2})}, arm{"b", giving(point{1, 3})})["b"].verdict == verdict::mismatch);
+    CHECK(on(m, brief, arm{"a", giving(std::string("x"))}, arm{"b", giving(std::string("x"))})["b"].verified);
+    CHECK(on(m, brief, arm{"a", giving(immovable(1))}, arm{"b", giving(immovable(1))})["b"].verified);
 
-    arm odd{"odd", [&] {
-                m.work(10'000);
-                return opaque{3};
-            }};
-    arm also{"also odd", [&] {
-                 m.work(10'000);
-                 return opaque{5};
-             }};
-    arm even{"even", [&] {
-                 m.work(10'000);
-                 return opaque{4};
-             }};
+    arm odd{"odd", giving(opaque{3})};
+    arm also{"also odd", giving(opaque{5})};
+    arm even{"even", giving(opaque{4})};
     const auto parity = [](const opaque& x, const opaque& y) { return reason{x.value % 2 == y.value % 2}; };
     const comparison c = detail::compare_on(m, brief, parity, odd, also, even);
     CHECK(c["also odd"].verified);

@@ -8,6 +8,8 @@
 #include <doctest/doctest.h>
 #include <headwise/attention.hpp>
 
+#include "refusal.hpp"
+
 using namespace headwise;
 
 namespace {
@@ -123,12 +125,7 @@ TEST_CASE("what does not fit is refused by name") {
     CHECK_THROWS_WITH(merge_attention(a, lse_a, b, lse_b, lse, lse),
                       "out (1, 2, 3, 1) must have the shape of the result, (1, 2, 3, 4)");
     const auto overlaps = [](const char* words, const auto& call) {
-        std::string message;
-        try {
-            call();
-        } catch (const std::invalid_argument& error) {
-            message = error.what();
-        }
+        const std::string message = test::refusal(call);
         CAPTURE(message);
         CHECK(message.find(words) == 0);
     };

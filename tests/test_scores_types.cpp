@@ -14,10 +14,12 @@
 #include <headwise/scores.hpp>
 #include <headwise/scores_loop.hpp>
 
+#include "bits.hpp"
 #include "guarded.hpp"
 #include "reference.hpp"
 
 using namespace headwise;
+using test::same_or_nan, test::widened;
 
 namespace {
 
@@ -27,7 +29,6 @@ template <class Scalar>
 std::uint16_t bits(Scalar x) {
     return std::bit_cast<std::uint16_t>(x);
 }
-std::uint32_t bits(float x) { return std::bit_cast<std::uint32_t>(x); }
 
 template <class Scalar>
 Scalar of_bits(std::uint16_t b) {
@@ -35,30 +36,17 @@ Scalar of_bits(std::uint16_t b) {
 }
 
 template <class Scalar>
-tensor<float> widened(const tensor<Scalar>& t) {
-    tensor<float> result(t.shape());
-    std::transform(t.data(), t.data() + t.size(), result.data(), [](Scalar x) { return static_cast<float>(x); });
-    return result;
-}
-
-/// The same bits; or, where `must` is NaN, a NaN.
-template <class Scalar>
-bool same(Scalar is, Scalar must) {
-    return bits(is) == bits(must) || (is != is && must != must);
-}
-
-template <class Scalar>
 std::ptrdiff_t differences(const tensor<Scalar>& a, const tensor<Scalar>& b) {
     if (a.shape() != b.shape()) return -1;
     std::ptrdiff_t count = 0;
-    for (std::ptrdiff_t i = 0; i < a.size(); ++i) count += !same(a.data()[i], b.data()[i]);
+    for (std::ptrdiff_t i = 0; i < a.size(); ++i) count += !same_or_nan(a.data()[i], b.data()[i]);
     return count;
 }
 
 template <class Scalar>
 std::ptrdiff_t wrongly_rounded(const tensor<Scalar>& out, const tensor<float>& exact) {
     std::ptrdiff_t count = 0;
-    for (std::ptrdiff_t i = 0; i < out.size(); ++i) count += !same(out.data()[i], Scalar(exact.data()[i]));
+    for (std::ptrdiff_t i = 0; i < out.size(); ++i) count += !same_or_nan(out.data()[i], Scalar(exact.data()[i]));
     return count;
 }
 
@@ -94,8 +82,8 @@ TEST_CASE("plain conversions: every bfloat16 and half widens, and floats round, 
     std::ptrdiff_t wrong = 0;
     for (std::uint32_t b = 0; b < 65536; ++b) {
         const auto b16 = static_cast<std::uint16_t>(b);
-        wrong += !same(kernel::widen(kernel::bfloat16{b16}), static_cast<float>(of_bits<bfloat16>(b16)));
-        wrong += !same(kernel::widen(kernel::half{b16}), static_cast<float>(of_bits<half>(b16)));
+        wrong += !same_or_nan(kernel::widen(kernel::bfloat16{b16}), static_cast<float>(of_bits<bfloat16>(b16)));
+        wrong += !same_or_nan(kernel::widen(kernel::half{b16}), static_cast<float>(of_bits<half>(b16)));
     }
     CHECK(wrong == 0);
     const auto check = [&](std::uint32_t b) {
@@ -104,8 +92,8 @@ TEST_CASE("plain conversions: every bfloat16 and half widens, and floats round, 
         kernel::half short_half;
         kernel::narrow(short_float, x);
         kernel::narrow(short_half, x);
-        wrong += !same(of_bits<bfloat16>(short_float.bits), bfloat16(x));
-        wrong += !same(of_bits<half>(short_half.bits), half(x));
+        wrong += !same_or_nan(of_bits<bfloat16>(short_float.bits), bfloat16(x));
+        wrong += !same_or_nan(of_bits<half>(short_half.bits), half(x));
     };
     for (std::uint64_t b = 0; b < std::uint64_t{1} << 32; b += 997) check(static_cast<std::uint32_t>(b));
     for (std::uint32_t high = 0; high < 65536; ++high)  // every tie of either, and its neighbours
@@ -223,7 +211,7 @@ TEST_CASE("any strides, groups, threads and stores give the same bits") {
                             for (std::ptrdiff_t h = 0; h < out.shape()[1]; ++h)
                                 for (std::ptrdiff_t l = 0; l < out.shape()[2]; ++l)
                                     for (std::ptrdiff_t m = 0; m < out.shape()[3]; ++m)
-                                        wrong += !same(out(b, h, l, m), dense(b, h, l, m));
+                                        wrong += !same_or_nan(out(b, h, l, m), dense(b, h, l, m));
                         CHECK(wrong == 0);
                     }
                 buffers.clear();
@@ -264,7 +252,7 @@ TEST_CASE("nothing is read or written beyond operands and outputs that end at a 
                             batched_scores_vectorized(q_at, k_at, sums, {.isa = name});
                             for (std::ptrdiff_t l = 0; l < L; ++l)
                                 for (std::ptrdiff_t m = 0; m < M; ++m)
-                                    wrong += !same(out(0, 0, l, m), Scalar(sums(0, 0, l, m)));
+                                    wrong += !same_or_nan(out(0, 0, l, m), Scalar(sums(0, 0, l, m)));
                         }
         CHECK(wrong == 0);
     });
