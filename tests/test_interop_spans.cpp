@@ -20,7 +20,7 @@ using test::is, test::refusal, test::seen_as, test::viewed;
 
 namespace {
 
-/// As much of std::mdspan as headwise looks at, for libraries that do not have it: the same names and signatures.
+/// As much of std::mdspan as headwise looks at, for libraries that do not have it: the same names and types.
 namespace stand_in {
 
 inline constexpr std::size_t dynamic = static_cast<std::size_t>(-1);
@@ -72,7 +72,7 @@ public:
     constexpr std::size_t extent(std::size_t axis) const { return mapping_.sizes.extent(axis); }
     constexpr std::size_t stride(std::size_t axis) const { return mapping_.steps[axis]; }
     constexpr bool is_strided() const { return mapping_.strided; }
-    constexpr Element* data_handle() const { return data_; }
+    constexpr Element* const& data_handle() const { return data_; }
 
 private:
     Element* data_;

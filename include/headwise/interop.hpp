@@ -29,7 +29,7 @@ namespace detail {
 /// What std::mdspan offers, and the reference implementation, with elements that lie in memory as they are.
 template <class T>
 concept mdspan_like = requires(const T& x, std::size_t axis) {
-    { x.data_handle() } -> std::same_as<typename T::element_type*>;
+    { x.data_handle() } -> std::convertible_to<typename T::element_type*>;
     { x.extent(axis) } -> std::convertible_to<std::ptrdiff_t>;
     { x.stride(axis) } -> std::convertible_to<std::ptrdiff_t>;
     { x.is_strided() } -> std::same_as<bool>;
