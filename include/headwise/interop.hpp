@@ -294,10 +294,10 @@ template <class Scalar, detail::dl_tensor DLTensor>
             strides[4 - rank + axis] = static_cast<std::ptrdiff_t>(x.strides[axis]);
 
     if (x.data == nullptr) return tensor_view<Scalar>(nullptr, shape, strides);
-    const auto address = reinterpret_cast<std::uintptr_t>(x.data) + static_cast<std::uintptr_t>(x.byte_offset);
-    if (address % alignof(Scalar) != 0)
+    void* const data = static_cast<std::byte*>(x.data) + static_cast<std::size_t>(x.byte_offset);
+    if (reinterpret_cast<std::uintptr_t>(data) % alignof(Scalar) != 0)
         detail::refuse("DLTensor: its data is not aligned to " + std::to_string(alignof(Scalar)) + " bytes");
-    return tensor_view<Scalar>(reinterpret_cast<Scalar*>(address), shape, strides);
+    return tensor_view<Scalar>(static_cast<Scalar*>(data), shape, strides);
 }
 
 }  // namespace headwise

@@ -61,7 +61,7 @@ public:
     explicit machine_fields(std::string_view line) : rest_(line) {}
 
     [[nodiscard]] std::string word() {
-        const std::string found(rest_.substr(0, rest_.find(' ')));
+        std::string found(rest_.substr(0, rest_.find(' ')));
         rest_.remove_prefix(std::min(rest_.size(), found.size() + 1));
         good_ = good_ && !found.empty();
         return found;

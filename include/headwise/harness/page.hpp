@@ -151,10 +151,10 @@ private:
         for (const std::size_t m : t.marked) marked = marked || m == r;
         body_ += marked ? "<tr class=\"marked\">" : "<tr>";
         for (std::size_t c = 0; c < t.rows[r].size(); ++c) {
-            const std::string text = detail::escaped(t.rows[r][c]);
-            const std::string side = is_right(t, c) ? " class=\"r\"" : "";
-            if (c == 0) body_ += "<th scope=\"row\"" + side + ">" + text + "</th>";
-            else body_ += "<td" + side + " data-label=\"" + detail::escaped(t.headings[c]) + "\">" + text + "</td>";
+            body_ += c == 0 ? "<th scope=\"row\"" : "<td";
+            if (is_right(t, c)) body_ += " class=\"r\"";
+            if (c > 0) body_.append(" data-label=\"").append(detail::escaped(t.headings[c])) += '"';
+            body_.append(">").append(detail::escaped(t.rows[r][c])) += c == 0 ? "</th>" : "</td>";
         }
         body_ += "</tr>\n";
     }
