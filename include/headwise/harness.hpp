@@ -6,8 +6,8 @@
 //     <headwise/harness/profiler.hpp>         where the time goes, scope by scope   (scope.hpp: the scopes alone)
 //     <headwise/harness/trace.hpp>            the same as a Chrome trace
 //     <headwise/harness/counters.hpp>         cycles, misses, faults, where the system counts them
-//     <headwise/harness/roofline.hpp>         what the machine could do             (machine.hpp, machine_file.hpp:
-//     kept) <headwise/harness/page_comparison.hpp>  a comparison as a page or a picture   (page_profile.hpp: a profile)
+//     <headwise/harness/roofline.hpp>         what the machine could do             (machine_file.hpp: in a file)
+//     <headwise/harness/page_comparison.hpp>  a comparison as a page or a picture   (page_profile.hpp: a profile)
 //     <headwise/harness/timers.hpp>           other clocks                          (cuda_timer.hpp: a device's events)
 //     <headwise/harness/memory_hooks.hpp>     counting of allocations, in one file of a program
 #pragma once
