@@ -248,9 +248,9 @@ TEST_CASE("what does not fit is refused by name, and the output is left as it wa
     };
     both("q (1, 4, 3, 5) and k (2, 2, 6, 5) must have the same batch size B (axis 0)", at(0, {1, 4, 3, 5}), k, v, out);
     both("q (2, 4, 3, 6) and k (2, 2, 6, 5) must have the same depth D (axis 3)", at(0, {2, 4, 3, 6}), k, v, out);
-    both("q (2, 3, 3, 5) and k (2, 2, 6, 5): q's number of heads H (axis 1) must be a multiple of k's",
+    both("q (2, 3, 3, 5) and k (2, 2, 6, 5): the number of heads H (axis 1) of q must be a multiple of that of k",
          at(0, {2, 3, 3, 5}), k, v, out);
-    both("must be a multiple of k's", q, at(200, {2, 0, 6, 5}), at(400, {2, 0, 6, 7}), out);
+    both("must be a multiple of that of k", q, at(200, {2, 0, 6, 5}), at(400, {2, 0, 6, 7}), out);
     both("k (2, 2, 6, 5) and v (2, 2, 5, 7) must have the same extents but the last", q, k, at(400, {2, 2, 5, 7}), out);
     both("out (2, 4, 3, 6) must have the shape of the result, (2, 4, 3, 7)", q, k, v, at(1000, {2, 4, 3, 6}));
     both("overlap one another", q, k, v, tensor_view<float>(buffer.data() + 1000, {2, 4, 3, 7}, {84, 21, 6, 1}));

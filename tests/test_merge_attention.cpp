@@ -115,7 +115,8 @@ TEST_CASE_TEMPLATE("sixteen bits: computed in float, rounded once; of float shar
 TEST_CASE("what does not fit is refused by name") {
     tensor<float> a({1, 2, 3, 4}), b({1, 2, 3, 4}), lse_a({1, 2, 3, 1}), lse_b({1, 2, 3, 1}), out({1, 2, 3, 4}),
         lse({1, 2, 3, 1});
-    const tensor<float> short_b({1, 2, 3, 3}), wide({1, 2, 3, 2});
+    const tensor<float> short_b({1, 2, 3, 3});
+    tensor<float> wide({1, 2, 3, 2});
     CHECK_THROWS_WITH(static_cast<void>(merge_attention(a, lse_a, short_b, lse_b)),
                       "out_b (1, 2, 3, 3) must have the shape of out_a, (1, 2, 3, 4)");
     CHECK_THROWS_WITH(static_cast<void>(merge_attention(a, wide, b, lse_b)),
@@ -124,6 +125,8 @@ TEST_CASE("what does not fit is refused by name") {
                       "lse_b (1, 2, 3, 2) must have the shape (B, H, L, 1) = (1, 2, 3, 1)");
     CHECK_THROWS_WITH(merge_attention(a, lse_a, b, lse_b, lse, lse),
                       "out (1, 2, 3, 1) must have the shape of the result, (1, 2, 3, 4)");
+    CHECK_THROWS_WITH(merge_attention(a, lse_a, b, lse_b, out, wide),
+                      "lse (1, 2, 3, 2) must have the shape of lse_a, (1, 2, 3, 1)");
     const auto overlaps = [](const char* words, const auto& call) {
         const std::string message = test::refusal(call);
         CAPTURE(message);

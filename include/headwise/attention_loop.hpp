@@ -17,7 +17,7 @@ namespace detail {
 template <class Q, class K, class Out>
 void check_logits(const Q& q, const K& k, const Out& out, const attention_options_for<Q>& options) {
     const shape4 shape = logits_shape(q.shape(), k.shape());
-    check_attention_inputs(q.shape(), k.shape());
+    check_grouped_inputs(q.shape(), k.shape());
     check_output(out, shape);
     check_options(options, shape);
     check_outputs_apart(options, out, q, k);
@@ -157,7 +157,7 @@ template <class Q, class K>
     requires same_scalar<Q, K>
 [[nodiscard]] tensor<scalar_of<Q>> attention_logits_loop(const Q& q, const K& k,
                                                          const attention_options_for<Q>& options = {}) {
-    detail::check_attention_inputs(q.shape(), k.shape());
+    detail::check_grouped_inputs(q.shape(), k.shape());
     tensor<scalar_of<Q>> out(detail::logits_shape(q.shape(), k.shape()), uninitialized);
     attention_logits_loop(q, k, out, options);
     return out;
@@ -166,7 +166,7 @@ template <class Q, class K>
     requires same_scalar<Q, K>
 [[nodiscard]] tensor<scalar_of<Q>> attention_weights_loop(const Q& q, const K& k,
                                                           const attention_options_for<Q>& options = {}) {
-    detail::check_attention_inputs(q.shape(), k.shape());
+    detail::check_grouped_inputs(q.shape(), k.shape());
     tensor<scalar_of<Q>> out(detail::logits_shape(q.shape(), k.shape()), uninitialized);
     attention_weights_loop(q, k, out, options);
     return out;

@@ -66,15 +66,8 @@ namespace detail {
     return {q[0], q[1], q[2], v[3]};
 }
 
-HEADWISE_COLD inline void check_attention_inputs(const shape4& q, const shape4& k) {
-    const std::string both = std::string("q ") + text_of(q) + " and k " + text_of(k);
-    if (q[0] != k[0]) refuse(both + " must have the same batch size B (axis 0)");
-    if (q[3] != k[3]) refuse(both + " must have the same depth D (axis 3)");
-    if (k[1] == 0 ? q[1] != 0 : q[1] % k[1] != 0)
-        refuse(both + ": q's number of heads H (axis 1) must be a multiple of k's");
-}
 HEADWISE_COLD inline void check_attention_inputs(const shape4& q, const shape4& k, const shape4& v) {
-    check_attention_inputs(q, k);
+    check_grouped_inputs(q, k);
     for (const std::size_t axis : {std::size_t{0}, std::size_t{1}, std::size_t{2}})
         if (k[axis] != v[axis])
             refuse(std::string("k ") + text_of(k) + " and v " + text_of(v) +

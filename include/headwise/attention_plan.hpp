@@ -138,7 +138,7 @@ private:
           softcap_(static_cast<Sum>(options.softcap)),
           visible_(visible_of(options, q.shape()[2], k.shape()[2])) {
         const shape4 logits = logits_shape(q.shape(), k.shape());
-        check_attention_inputs(q.shape(), k.shape());
+        check_grouped_inputs(q.shape(), k.shape());
         check_options(options, logits);
         bias_ = broadcast_to(options.bias, logits);
         mask_ = broadcast_to(options.mask, logits);

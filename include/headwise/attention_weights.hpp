@@ -63,7 +63,7 @@ template <class Q, class K>
     requires same_scalar<Q, K>
 [[nodiscard]] tensor<scalar_of<Q>> attention_weights(const Q& q, const K& k,
                                                      const attention_options_for<Q>& options = {}) {
-    detail::check_attention_inputs(q.shape(), k.shape());
+    detail::check_grouped_inputs(q.shape(), k.shape());
     tensor<scalar_of<Q>> out(detail::logits_shape(q.shape(), k.shape()), uninitialized);
     attention_weights(q, k, out, options);
     return out;
@@ -72,7 +72,7 @@ template <class Q, class K>
     requires same_scalar<Q, K>
 [[nodiscard]] tensor<scalar_of<Q>> attention_logits(const Q& q, const K& k,
                                                     const attention_options_for<Q>& options = {}) {
-    detail::check_attention_inputs(q.shape(), k.shape());
+    detail::check_grouped_inputs(q.shape(), k.shape());
     tensor<scalar_of<Q>> out(detail::logits_shape(q.shape(), k.shape()), uninitialized);
     attention_logits(q, k, out, options);
     return out;

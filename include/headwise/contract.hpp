@@ -124,11 +124,11 @@ HEADWISE_COLD inline void check_grouped_inputs(shape4 q, shape4 k) {
     if (k[1] == 0 ? q[1] != 0 : q[1] % k[1] != 0)
         refuse_inputs(q, k, ": the number of heads H (axis 1) of q must be a multiple of that of k");
 }
-[[noreturn]] HEADWISE_COLD inline void refuse_output_shape(shape4 out, shape4 expected) {
-    refuse(std::string("out ") + text_of(out) + " must have the shape of the result, " + text_of(expected));
+[[noreturn]] HEADWISE_COLD inline void refuse_shape(const char* name, shape4 shape, const char* of, shape4 expected) {
+    refuse(std::string(name) + " " + text_of(shape) + " must have the shape of " + of + ", " + text_of(expected));
 }
-[[noreturn]] HEADWISE_COLD inline void refuse_output_strides(shape4 out, strides4 strides) {
-    refuse(std::string("out ") + text_of(out) + " with strides " + text_of(strides) +
+[[noreturn]] HEADWISE_COLD inline void refuse_strides(const char* name, shape4 shape, strides4 strides) {
+    refuse(std::string(name) + " " + text_of(shape) + " with strides " + text_of(strides) +
            ": its elements overlap one another; each must have an address of its own");
 }
 [[noreturn]] HEADWISE_COLD inline void refuse_overlap(shape4 out, const char* name, shape4 input) {
@@ -150,9 +150,15 @@ template <tensor_like Out>
 HEADWISE_INLINE void check_output(const Out& out, const shape4& expected) {
     const shape4& n = out.shape();
     if (((n[0] ^ expected[0]) | (n[1] ^ expected[1]) | (n[2] ^ expected[2]) | (n[3] ^ expected[3])) != 0) [[unlikely]]
-        refuse_output_shape(n, expected);
+        refuse_shape("out", n, "the result", expected);
     if (!elements_are_distinct(out)) [[unlikely]]
-        refuse_output_strides(n, out.strides());
+        refuse_strides("out", n, out.strides());
+}
+/// The same of an output with a name of its own, which has the shape of something else: of "q", say.
+template <tensor_like Out>
+void check_output(const char* name, const Out& out, const char* of, const shape4& expected) {
+    if (out.shape() != expected) refuse_shape(name, out.shape(), of, expected);
+    if (!elements_are_distinct(out)) refuse_strides(name, out.shape(), out.strides());
 }
 
 /// All that batched scores asks of its arguments. q and k may overlap each other, and be the same.

@@ -64,7 +64,7 @@ void merge_attention(const A& out_a, const LseA& lse_a, const B& out_b, const Ls
     detail::check_part("a", a, of_a, a.shape());
     detail::check_part("b", b, of_b, a.shape());
     detail::check_output(out, a.shape());
-    detail::check_output(lse, of_a.shape());
+    detail::check_output("lse", lse, "lse_a", of_a.shape());
     if (!detail::same_view(out, a)) detail::check_apart("out", out, "out_a", a);
     if (!detail::same_view(lse, of_a)) detail::check_apart("lse", lse, "lse_a", of_a);
     detail::check_apart("out", out, "out_b", b);
