@@ -59,6 +59,8 @@ static_assert(!taken_as_view<tensor<float>> && !taken_as_view<const tensor<float
 // The concepts that the operations state.
 static_assert(tensor_like<tensor<float>> && tensor_like<const tensor<float>> && tensor_like<tensor_view<const double>>);
 static_assert(!tensor_like<float*> && !tensor_like<std::vector<float>>);
+static_assert(same_scalar<tensor<double>, tensor_view<const double>> && !same_scalar<tensor<float>, tensor<double>>);
+static_assert(same_scalar<tensor<Eigen::half>, tensor<Eigen::half>> && !same_scalar<tensor<int>, tensor<int>>);
 static_assert(std::is_same_v<scalar_of<const tensor<float>>, float>);
 static_assert(std::is_same_v<scalar_of<tensor_view<const double>>, double>);
 static_assert(same_scalar<tensor<float>, tensor_view<const float>> && !same_scalar<tensor<float>, tensor<double>>);

@@ -299,9 +299,18 @@ concept tensor_like = requires(T& t) {
 template <tensor_like T>
 using scalar_of = typename decltype(as_view(std::declval<T&>()))::value_type;
 
+/// Whether scalars take sixteen bits in memory and are floats in computations: `Eigen::bfloat16` and `Eigen::half`.
+template <class Scalar>
+inline constexpr bool is_sixteen_bit = std::is_same_v<Scalar, Eigen::bfloat16> || std::is_same_v<Scalar, Eigen::half>;
+
+/// What operations compute with.
+template <class Scalar>
+concept computed_scalar = std::same_as<Scalar, float> || std::same_as<Scalar, double> || is_sixteen_bit<Scalar>;
+
 /// Two tensors of one scalar type: the inputs of an operation.
 template <class Q, class K>
-concept same_scalar = tensor_like<Q> && tensor_like<K> && std::is_same_v<scalar_of<Q>, scalar_of<K>>;
+concept same_scalar =
+    tensor_like<Q> && tensor_like<K> && std::same_as<scalar_of<Q>, scalar_of<K>> && computed_scalar<scalar_of<Q>>;
 
 /// A tensor of `Scalar` whose elements may be written, as a function takes it: `Out` deduced from `Out&&`. A temporary
 /// view will do, a temporary owner will not: the result would be lost with it.
@@ -309,10 +318,6 @@ template <class Out, class Scalar>
 concept output_for = tensor_like<Out> && requires(Out&& out) {
     { as_view(std::forward<Out>(out)) } -> std::same_as<tensor_view<Scalar>>;
 };
-
-/// Whether scalars take sixteen bits in memory and are floats in computations: `Eigen::bfloat16` and `Eigen::half`.
-template <class Scalar>
-inline constexpr bool is_sixteen_bit = std::is_same_v<Scalar, Eigen::bfloat16> || std::is_same_v<Scalar, Eigen::half>;
 
 /// What the result of a product of such tensors may be written to: `output_for` the same scalar, or for sixteen-bit
 /// ones float, which spares the last rounding.
