@@ -30,6 +30,7 @@ struct no_setup {
 /// call; each call is then timed on its own (in all arms), which calls below a microsecond do not bear well.
 template <class Call, class Setup = no_setup>
 struct arm {
+    static_assert(std::is_invocable_v<Call&>, "arm: it is called without arguments: [&] { return f(x); }");
     explicit arm(std::string its_name, Call its_call, Setup its_setup = {})
         : name(std::move(its_name)), call(std::move(its_call)), setup(std::move(its_setup)) {}
     std::string name;
