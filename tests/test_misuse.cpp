@@ -112,8 +112,8 @@ void add_scores(std::vector<misuse>& list) {
     for (const int runs : {0, -1, std::numeric_limits<int>::min()})
         list.push_back({"profile_and_compare", "num_runs", std::to_string(runs), profile(k, runs, {}),
                         "num_runs " + std::to_string(runs) + ": at least one timed run is needed"});
-    list.push_back({"profile_and_compare", "scale", "not 1", profile(k, 1, {.scale = 2}),
-                    "scale 2.000000: the loop computes unscaled scores; it must be 1"});
+    list.push_back({"profile_and_compare", "options.scale", "not 1", profile(k, 1, {.scale = 2}),
+                    "options.scale = 2.000000: the loop computes unscaled scores; it must be 1"});
     list.push_back({"profile_and_compare", "options.threads", "negative", profile(k, 1, {.threads = -1}),
                     "options.threads = -1: must be >= 0 (0: all)"});
     list.push_back(

@@ -296,6 +296,16 @@ TEST_CASE("empty outputs match and have no speed-up") {
     CHECK(profile_and_compare(tensor<float>({1, 1, 2, 0}), tensor<float>({1, 1, 2, 0}), 1).outputs_match);
 }
 
+TEST_CASE("outputs without a difference have no place of the greatest, and are said to have none") {
+    const auto q = randn<float>({1, 2, 3, 1}, 1), k = randn<float>({1, 2, 5, 1}, 2);  // one product: nothing to round
+    const profile_result r = profile_and_compare(q, k, 1);
+    CHECK(r.greatest_difference == 0);
+    CHECK_FALSE(r.greatest_difference_at.has_value());
+    std::ostringstream os;
+    os << r;
+    CHECK(os.str().find("outputs match, no difference\n") != std::string::npos);
+}
+
 TEST_CASE("bad input is refused by name, values and rule") {
     const tensor<float> q({1, 2, 4, 8}), k({1, 2, 4, 8}), other({1, 2, 4, 9});
     for (const int runs : {0, -3}) {

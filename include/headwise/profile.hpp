@@ -91,7 +91,7 @@ template <class Scalar>
 inline void take_agreement(profile_result& result, close_report report) {
     if (result.agreement.total != 0 && !result.agreement.matches) return;
     result.greatest_difference = 0, result.greatest_difference_at.reset();
-    if (report.greatest_absolute) {
+    if (report.greatest_absolute && report.greatest_absolute->absolute > 0) {
         result.greatest_difference = report.greatest_absolute->absolute;
         result.greatest_difference_at = report.greatest_absolute->index;
     } else if (report.mismatches > 0) {
@@ -179,7 +179,7 @@ template <class Q, class K, class Progress>
                                                  Progress&& progress) {
     using scalar = scalar_of<Q>;
     if (static_cast<double>(options.scale) != 1.0)
-        detail::refuse(std::string("scale ") + std::to_string(options.scale) +
+        detail::refuse(std::string("options.scale = ") + std::to_string(options.scale) +
                        ": the loop computes unscaled scores; it must be 1");
     const tensor_view<const scalar> q_view = as_view(q), k_view = as_view(k);
     profile_result result = detail::profile_pair(
