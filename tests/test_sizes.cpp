@@ -11,6 +11,8 @@
 #include <thread>
 
 #include <doctest/doctest.h>
+#include <headwise/attention.hpp>
+#include <headwise/attention_loop.hpp>
 
 #include "operations.hpp"
 
@@ -214,6 +216,17 @@ TEST_CASE_TEMPLATE("strides beyond 2^31 elements, along each axis in turn, forwa
                     how(q, k, out);
                     CHECK(test::mismatches_of(out, expected) == 0);
                 }
+
+                const sparse<Scalar> v_memory(scalars(k_shape)), result_memory(scalars(q_shape));
+                const auto v = view_in(v_memory, k_shape), result = view_in(result_memory, q_shape);
+                fill(v, 4);
+                const auto dense_v = randn<Scalar>(k_shape, 4);
+                const auto expected = attention_loop(dense_q, dense_k, dense_v);
+                attention(q, k, v, result);
+                CHECK(test::mismatches_of(result, expected) == 0);
+                fill(result, 3);
+                attention_loop(q, k, v, result);
+                CHECK(test::mismatches_of(result, expected) == 0);
             }
 }
 

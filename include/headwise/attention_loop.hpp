@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <headwise/attention_options.hpp>
+#include <headwise/scores_loop.hpp>
 
 namespace headwise {
 
@@ -60,26 +61,23 @@ void attention_logits_loop(const Q& q_like, const K& k_like, Out&& out_like,
     const Scalar scale = static_cast<Scalar>(detail::scale_of(options, q.shape()[3]));
     const Scalar softcap = static_cast<Scalar>(options.softcap);
     detail::compute_and_round(result, [&](const tensor_view<Scalar>& out) {
+        batched_scores_loop(q, k, out);
         const auto [B, H, L, M] = out.shape();
         const auto visible = detail::visible_of(options, L, M);
         const auto mask = detail::broadcast_to(options.mask, out.shape());
         const auto bias = detail::broadcast_to(options.bias, out.shape());
         for (std::ptrdiff_t b = 0; b < B; ++b)
-            for (std::ptrdiff_t h = 0; h < H; ++h) {
-                if (L == 0 || M == 0) return;
-                out.head(b, h).noalias() =
-                    scale * (q.head(b, h).template cast<Scalar>() *
-                             k.head(b, h / (H / k.shape()[1])).template cast<Scalar>().transpose());
+            for (std::ptrdiff_t h = 0; h < H; ++h)
                 for (std::ptrdiff_t l = 0; l < L; ++l)
                     for (std::ptrdiff_t m = 0; m < M; ++m) {
                         Scalar& logit = out(b, h, l, m);
+                        logit *= scale;
                         if (softcap != 0) logit = softcap * std::tanh(logit / softcap);
                         if (bias.data()) logit += bias(b, h, l, m);
                         const bool seen =
                             visible.first(l) <= m && m < visible.last(l) && (!mask.data() || mask(b, h, l, m));
                         if (!seen) logit = -std::numeric_limits<Scalar>::infinity();
                     }
-            }
     });
 }
 
@@ -134,6 +132,7 @@ void attention_loop(const Q& q, const K& k, const V& v_like, Out&& out_like,
 
     detail::compute_and_round(whole, [&](const tensor_view<Scalar>& out) {
         const auto [B, H, L, D] = out.shape();
+        const bool far = detail::reaches_far(v) || detail::reaches_far(out);
         for (std::ptrdiff_t b = 0; b < B; ++b)
             for (std::ptrdiff_t h = 0; h < H; ++h) {
                 auto result = out.head(b, h);
@@ -142,7 +141,7 @@ void attention_loop(const Q& q, const K& k, const V& v_like, Out&& out_like,
                 const auto values = v.head(b, h / (H / v.shape()[1])).template cast<Scalar>();
                 const auto weight = std::as_const(weights).head(b, h);
                 if (values.allFinite()) {
-                    result.noalias() = weight * values;
+                    detail::multiply(result, weight, values, far);
                     continue;
                 }
                 for (std::ptrdiff_t l = 0; l < L; ++l)

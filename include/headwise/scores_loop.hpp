@@ -17,6 +17,13 @@ template <class Scalar>
     return row > most || row < -most || column > most || column < -most;
 }
 
+/// out = a b, as Eigen computes it fastest; element by element where one of them reaches far.
+template <class Out, class A, class B>
+void multiply(Out&& out, const A& a, const B& b, bool far) {
+    if (far) out = a.lazyProduct(b);
+    else out.noalias() = a * b;
+}
+
 }  // namespace detail
 
 /// out[b,h,l,m] = sum over d of q[b,h,l,d] * k[b,h,m,d], that is einsum("bhld,bhmd->bhlm", q, k).
@@ -47,8 +54,7 @@ void batched_scores_loop(const Q& q_like, const K& k_like, Out&& out_like) {
                         .template cast<Result>();
             else if (contiguous)
                 out.contiguous_head(b, h).noalias() = q.contiguous_head(b, h) * k.contiguous_head(b, kv).transpose();
-            else if (far) out.head(b, h) = q.head(b, h).lazyProduct(k.head(b, kv).transpose());
-            else out.head(b, h).noalias() = q.head(b, h) * k.head(b, kv).transpose();
+            else detail::multiply(out.head(b, h), q.head(b, h), k.head(b, kv).transpose(), far);
 }
 
 /// The same, into a new tensor (B, H, L, M).
