@@ -357,22 +357,25 @@ public:
         z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
         return z ^ (z >> 31);
     }
-    /// Uniform in (0, 1), the middles of 2^52 equal intervals: with one bit more, the sum would round, and reach 1.
-    constexpr double uniform() noexcept { return (static_cast<double>((*this)() >> 12) + 0.5) * 0x1p-52; }
+    /// Uniform in (0, 1), the middles of 2^52 equal intervals: with one bit more, some would round, and reach 1.
+    constexpr double uniform() noexcept { return static_cast<double>(odd()) * 0x1p-53; }
+    /// The same times 2^53: an odd number, exact in a double, as its difference from 2^52 is.
+    constexpr std::int64_t odd() noexcept { return static_cast<std::int64_t>((*this)() >> 12) * 2 + 1; }
 
 private:
     std::uint64_t state_;
 };
 
 /// One standard normal value by the ratio of uniforms (Kinderman and Monahan, ACM TOMS 3(3), 1977). The value itself is
-/// a product and a quotient, so no platform's libm or contraction into an FMA can change its bits; the logarithm only
-/// decides acceptance.
+/// a product and a quotient of whole numbers, so no platform's libm, no contraction into an FMA and no -ffast-math (a
+/// sum of doubles it would distribute over) changes its bits; the logarithm only decides acceptance.
 inline double standard_normal(splitmix64& random) noexcept {
     constexpr double width = 1.7155277699214135;  // 2 * sqrt(2 / e)
     for (;;) {
-        const double u = random.uniform();
-        const double x = (random.uniform() - 0.5) * width / u;
-        if (x * x <= -4.0 * std::log(u)) return x;
+        const auto u = static_cast<double>(random.odd());
+        const auto v = static_cast<double>(random.odd() - (std::int64_t{1} << 52));
+        const double x = v * width / u;
+        if (x * x <= -4.0 * std::log(u * 0x1p-53)) return x;
     }
 }
 
