@@ -94,7 +94,7 @@ step() {
 warnings="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wsign-conversion -Wdouble-promotion -Werror"
 memory="tensor contract npy scores_loop scores sizes_guarded numbers misuse files public_faults headwise"
 memory="$memory attention_guarded numbers_attention numbers_einsum"
-threads="concurrency parallel scores_calls"
+threads="concurrency parallel crew scores_calls"
 types="scores_types attention_types"
 all="$memory $threads $types sizes numbers_modes isa scores_allocation profile"
 all="$all agreement agreement_report statistics verdict compare report"
