@@ -197,6 +197,10 @@ TEST_CASE("a workspace of the caller's: enough for both products, or refused bef
               batched_scores_backward(p.q, p.k, p.dout, dq, dk, {.workspace = std::span(memory).first(bytes - 1)});
           }) ==
           "options.workspace has " + std::to_string(bytes - 1) + " bytes; this call needs " + std::to_string(bytes));
+    const std::span<std::byte> of_dk =
+        std::as_writable_bytes(std::span(dk.data(), static_cast<std::size_t>(dk.size())));
+    CHECK(refusal([&] { batched_scores_backward(p.q, p.k, p.dout, dq, dk, {.workspace = of_dk}); }) ==
+          "options.workspace overlaps the memory of dk (2, 3, 20, 33); it must be memory of its own");
     CHECK(std::all_of(dq.data(), dq.data() + dq.size(), [](float x) { return x == 42; }));
 }
 

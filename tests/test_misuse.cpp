@@ -107,6 +107,12 @@ void add_scores(std::vector<misuse>& list) {
                     "options.threads = -3: must be >= 0 (0: all)"});
     list.push_back({"batched_scores_vectorized", "options.isa", "no such value", with({.isa = static_cast<isa>(77)}),
                     "options.isa = 77: " + none});
+    list.push_back({"batched_scores_vectorized", "options.stores", "no such value",
+                    with({.stores = static_cast<stores>(77)}),
+                    "options.stores = 77: none of automatic, cached, streaming"});
+    list.push_back({"einsum", "options.stores", "no such value",
+                    [] { static_cast<void>(einsum("bhld,bhmd->bhlm", q, k, {.stores = static_cast<stores>(3)})); },
+                    "options.stores = 3: none of automatic, cached, streaming"});
     list.push_back({"profile_and_compare", "k", "another depth", profile(k_short, 1, {}),
                     "q (1, 2, 3, 4) and k (1, 2, 5, 3) must have the same depth D (axis 3)"});
     for (const int runs : {0, -1, std::numeric_limits<int>::min()})
@@ -118,6 +124,49 @@ void add_scores(std::vector<misuse>& list) {
                     "options.threads = -1: must be >= 0 (0: all)"});
     list.push_back(
         {"parse_isa", "isa", "unknown", [] { static_cast<void>(parse_isa("avx1024")); }, "isa 'avx1024' is " + none});
+}
+
+/// Calls with a workspace that begins at the last byte of one of their tensors.
+void add_workspaces(std::vector<misuse>& list) {
+    static tensor<float> q({1, 2, 9, 4}), k({1, 2, 20, 4}), v({1, 2, 20, 5}), scores({1, 2, 9, 20}), out({1, 2, 9, 5}),
+        bias({1, 1, 9, 20}), lse({1, 2, 9, 1}), dq(q.shape()), dk(k.shape());
+    static tensor<bool> mask({1, 2, 9, 20});
+    using bytes = std::span<std::byte>;
+    const auto add = [&list](const std::string& function, const std::string& argument, auto& tensor, auto call) {
+        const bytes last = std::as_writable_bytes(std::span(tensor.data() + tensor.size() - 1, 1)).last(1);
+        list.push_back({function, "options.workspace", "overlaps " + argument, [call, last] { call(last); },
+                        "options.workspace overlaps the memory of " + argument + " " + detail::text_of(tensor.shape()) +
+                            "; it must be memory of its own"});
+    };
+    const auto multiply = [](bytes m) { batched_scores_vectorized(q, k, scores, {.workspace = m}); };
+    add("batched_scores_vectorized", "q", q, multiply);
+    add("batched_scores_vectorized", "k", k, multiply);
+    add("batched_scores_vectorized", "out", scores, multiply);
+    const auto contract = [](bytes m) { einsum("bhld,bhmd->bhlm", q, k, scores, {.workspace = m}); };
+    add("einsum", "a", q, contract);
+    add("einsum", "b", k, contract);
+    add("einsum", "out", scores, contract);
+    const auto options = [](bytes m) {
+        return attention_options<float>{.mask = mask, .bias = bias, .lse = lse, .workspace = m};
+    };
+    const auto attend = [options](bytes m) { attention(q, k, v, out, options(m)); };
+    add("attention", "q", q, attend);
+    add("attention", "k", k, attend);
+    add("attention", "v", v, attend);
+    add("attention", "options.mask", mask, attend);
+    add("attention", "options.bias", bias, attend);
+    add("attention", "options.lse", lse, attend);
+    add("attention", "out", out, attend);
+    const auto weigh = [options](bytes m) { attention_weights(q, k, scores, options(m)); };
+    add("attention_weights", "k", k, weigh);
+    add("attention_weights", "options.lse", lse, weigh);
+    add("attention_logits", "out", scores, [options](bytes m) { attention_logits(q, k, scores, options(m)); });
+    const auto derive = [](bytes m) { batched_scores_backward(q, k, scores, dq, dk, {.workspace = m}); };
+    add("batched_scores_backward", "q", q, derive);
+    add("batched_scores_backward", "k", k, derive);
+    add("batched_scores_backward", "dout", scores, derive);
+    add("batched_scores_backward", "dq", dq, derive);
+    add("batched_scores_backward", "dk", dk, derive);
 }
 
 void add_agreement(std::vector<misuse>& list) {
@@ -248,7 +297,8 @@ void add_files(std::vector<misuse>& list, const test::scratch& here) {
 TEST_CASE("every misuse is refused with the sentence that the list says, and no other") {
     const test::scratch here;
     std::vector<misuse> list;
-    add_tensors(list), add_scores(list), add_agreement(list), add_compare(list), add_files(list, here);
+    add_tensors(list), add_scores(list), add_workspaces(list), add_agreement(list), add_compare(list),
+        add_files(list, here);
     std::set<std::string> seen;
     for (const misuse& m : list) {
         const std::string which = m.function + ", " + m.argument + ": " + m.fault;
@@ -269,6 +319,10 @@ TEST_CASE("what looks like misuse and is none") {
     const tensor<float> q({1, 1, 2, 3});
     CHECK(batched_scores_vectorized(q, q).size() == 4);
     CHECK(profile_and_compare(q, q, 1).runs == 1);
+    std::vector<float> memory(4096);  // a tensor, a workspace, a tensor, without a gap
+    const tensor_view<float> many(memory.data(), {1, 1, 20, 3}), scores(memory.data() + 3696, {1, 1, 20, 20});
+    batched_scores_vectorized(many, many, scores,
+                              {.workspace = std::as_writable_bytes(std::span(memory).subspan(60, 3636))});
     warmup([] { FAIL("called"); }, 0);
     warmup([] { FAIL("called"); }, -1);
 }

@@ -21,8 +21,8 @@ namespace headwise {
 ///
 /// q (B, Hq, L, D), k (B, Hkv, M, D), v (B, Hkv, M, Dv), out (B, Hq, L, Dv), of float, double, `Eigen::bfloat16` or
 /// `Eigen::half`; Hq is a multiple of Hkv, and query head h uses head h / (Hq / Hkv) of k and v, as torch's enable_gqa.
-/// Any strides, any alignment; fastest with unit stride along the last axis. out and options.lse share no memory with
-/// the rest, nor with each other.
+/// Any strides, any alignment; fastest with unit stride along the last axis. out, options.lse and the workspace share
+/// no memory with the rest, nor with each other.
 ///
 /// Of the sixteen-bit types q, k and v are widened as they are read, and everything is computed in float, the weights
 /// too: the bits of attention to the same values as floats, on every target but one. out is of the same type, rounded

@@ -45,7 +45,7 @@ struct attention_options {
     tensor_view<Scalar> lse = {};         ///< Output, (B, Hq, L, 1): log of the sum of e^logit. Empty: not wanted.
     enum isa isa = isa::automatic;        ///< Refused when the machine lacks it. HEADWISE_ISA overrides automatic.
     thread_pool* pool = nullptr;          ///< Whose threads to use when threads != 1; null: a shared pool.
-    std::span<std::byte> workspace = {};  ///< Of `attention_workspace_bytes`; empty: our own.
+    std::span<std::byte> workspace = {};  ///< Of `attention_workspace_bytes`, apart from all tensors; empty: our own.
 };
 
 /// What attention to tensors of `Scalar` computes in, and has its bias and its lse in: float for sixteen bits.
@@ -100,7 +100,7 @@ void check_apart(const char* out_name, const Out& out, const char* name, const I
                text_of(input.shape()) + "; the result needs memory of its own");
 }
 
-/// All of the options but isa and workspace.
+/// All of the options but isa and the workspace.
 template <class Scalar>
 HEADWISE_COLD void check_options(const attention_options<Scalar>& options, const shape4& logits) {
     if (options.threads < 0) refuse("options.threads = " + std::to_string(options.threads) + ": must be >= 0 (0: all)");
@@ -124,7 +124,7 @@ HEADWISE_COLD void check_options(const attention_options<Scalar>& options, const
     }
 }
 
-/// The outputs, out and lse, share memory with nothing.
+/// The outputs, out and lse, share memory with nothing, nor does the workspace.
 template <class Scalar, class Out>
 void check_outputs_apart(const attention_options<Scalar>& options, const Out& out, const auto& q, const auto& k,
                          const auto&... v) {
@@ -138,6 +138,14 @@ void check_outputs_apart(const attention_options<Scalar>& options, const Out& ou
     apart("out", out);
     apart("options.lse", options.lse);
     check_apart("out", out, "options.lse", options.lse);
+    if (options.workspace.empty()) return;
+    check_workspace(options.workspace, "q", q);
+    check_workspace(options.workspace, "k", k);
+    (check_workspace(options.workspace, "v", v), ...);
+    check_workspace(options.workspace, "options.mask", options.mask);
+    check_workspace(options.workspace, "options.bias", options.bias);
+    check_workspace(options.workspace, "out", out);
+    check_workspace(options.workspace, "options.lse", options.lse);
 }
 
 /// `options.scale`, or 1 / sqrt(D). Without depth every product is an empty sum, zero whatever the scale.

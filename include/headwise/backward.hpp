@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <string>
 
 #include <headwise/attributes.hpp>
@@ -50,6 +51,18 @@ void check_backward(const tensor_view<const Scalar>& q, const tensor_view<const 
     check_apart("dk", dk, "dout", dout);
 }
 
+/// What the second product would refuse: by then the first has been written.
+template <class Scalar>
+void check_backward_workspace(std::span<const std::byte> given, const tensor_view<const Scalar>& q,
+                              const tensor_view<const Scalar>& k, const tensor_view<const Scalar>& dout,
+                              const tensor_view<const Scalar>& dq, const tensor_view<const Scalar>& dk) {
+    check_workspace(given, "q", q);
+    check_workspace(given, "k", k);
+    check_workspace(given, "dout", dout);
+    check_workspace(given, "dq", dq);
+    check_workspace(given, "dk", dk);
+}
+
 /// The heads of x that share a head of k, one below the other: (B, Hq, L, D) as (B, Hkv, Hq/Hkv L, D). A sum over the
 /// heads of a group and their rows is then one over rows.
 template <class Scalar>
@@ -95,8 +108,8 @@ template <class Q, class K, class DOut, class DQ, class DK>
 ///
 /// The gradients of `batched_scores_vectorized(q, k, options)`: of any function of the scores, given dout, its gradient
 /// with respect to them. q and dq (B, H, L, D), k and dk (B, H, M, D), dout (B, H, L, M), float or double, any strides.
-/// dq and dk share no memory with each other, q, k or dout. Two products on the fused kernels, through views with rows
-/// and columns exchanged: nothing is copied, and what is promised of the scores holds.
+/// dq and dk share no memory with each other, q, k or dout, nor does a workspace with any. Two products on the fused
+/// kernels, through views with rows and columns exchanged: nothing is copied, and what is promised of the scores holds.
 ///
 /// Heads may be grouped as in the scores: dk then sums over the heads of q that share its head too, which must lie one
 /// below the other in q and in dout, as in a dense tensor. Throws `std::invalid_argument` on anything else, before dq
@@ -109,9 +122,12 @@ void batched_scores_backward(const Q& q, const K& k, const DOut& dout, DQ&& dq, 
     detail::check_backward<Scalar>(as_view(q), as_view(k), as_view(dout), as_view(dq), as_view(dk));
     const auto all_q = detail::stacked<Scalar>("q", as_view(q), k.shape()[1]);
     const auto all_dout = detail::stacked<Scalar>("dout", as_view(dout), k.shape()[1]);
-    if (const std::size_t given = options.workspace.size(); given != 0)
+    if (const std::size_t given = options.workspace.size(); given != 0) {
+        detail::check_backward_workspace<Scalar>(options.workspace, as_view(q), as_view(k), as_view(dout), as_view(dq),
+                                                 as_view(dk));
         if (const std::size_t needed = scores_backward_workspace_bytes(q, k, dout, dq, dk, options); given < needed)
             detail::refuse_workspace(given, needed);
+    }
     batched_scores_vectorized(dout, detail::transposed(k), dq, options);
     batched_scores_vectorized(detail::transposed(all_dout), detail::transposed(all_q), dk, options);
 }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <span>
 #include <string>
 
 #include <headwise/attributes.hpp>
@@ -172,6 +173,15 @@ HEADWISE_INLINE void check_scores(const Q& q, const K& k, const Out& out) {
         refuse_overlap(out.shape(), "q", q.shape());
     if (meet(written, out, k)) [[unlikely]]
         refuse_overlap(out.shape(), "k", k.shape());
+}
+
+/// Memory to work in, of the caller's, shares none with a tensor, from its first byte to its last.
+template <tensor_like View>
+HEADWISE_COLD void check_workspace(std::span<const std::byte> workspace, const char* name, const View& view) {
+    const auto first = reinterpret_cast<std::uintptr_t>(workspace.data());
+    if (is_empty(view.shape()) || !memory_of(view).meets({first, first + workspace.size()})) return;
+    refuse(std::string("options.workspace overlaps the memory of ") + name + " " + text_of(view.shape()) +
+           "; it must be memory of its own");
 }
 
 }  // namespace headwise::detail

@@ -59,6 +59,11 @@ requires same_scalar<A, B> && product_output_for<Out, scalar_of<A>> HEADWISE_INL
     using Result = scalar_of<Out>;
     const tensor_view<const Scalar> a = as_view(a_like), b = as_view(b_like);
     const tensor_view<Result> out = as_view(out_like);
+    if (!options.workspace.empty()) [[unlikely]] {
+        detail::check_workspace(options.workspace, "a", a);
+        detail::check_workspace(options.workspace, "b", b);
+        detail::check_workspace(options.workspace, "out", out);
+    }
     if (!formula.product.one_each) return detail::einsum_merged(formula, a, b, out, options);
 
     if (formula.in_order) {  // nothing to permute: the direct call, to the instruction

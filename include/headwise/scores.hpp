@@ -54,8 +54,9 @@ template <class Q, class Out>
     else return kernel_for<In, kernel_scalar<scalar_of<Out>>>(choose_isa(wanted));
 }
 
-[[noreturn]] HEADWISE_COLD inline void refuse_threads(int threads) {
-    refuse("options.threads = " + std::to_string(threads) + ": must be >= 0 (0: all)");
+[[noreturn]] HEADWISE_COLD inline void refuse_options(int threads, stores how) {
+    if (threads < 0) refuse("options.threads = " + std::to_string(threads) + ": must be >= 0 (0: all)");
+    refuse("options.stores = " + std::to_string(static_cast<int>(how)) + ": none of automatic, cached, streaming");
 }
 
 /// Where an argument's strides can be pointed at during the call: a view is its own, a tensor gets one.
@@ -132,8 +133,8 @@ template <class Q, class K, class Out>
 /// The call, once its tensors have been checked.
 template <class Q, class K, class Out>
 HEADWISE_INLINE void compute_scores(const Q& q_like, const K& k_like, Out& out_like, const scores_options& options) {
-    if (options.threads < 0) [[unlikely]]
-        refuse_threads(options.threads);
+    if (options.threads < 0 || options.stores > stores::streaming) [[unlikely]]
+        refuse_options(options.threads, options.stores);
     const auto& kernel = scores_kernel_for<Q, Out>(options.isa);
     if (is_empty(out_like.shape())) return;
     if (q_like.shape()[3] == 0) [[unlikely]]
@@ -159,7 +160,7 @@ HEADWISE_INLINE void compute_scores(const Q& q_like, const K& k_like, Out& out_l
 /// any alignment. Unit strides are fast: of q and k along d or along their rows, of out along m or l. k may have fewer
 /// heads, Hkv, of which H is a multiple: then head h of q meets head h / (H / Hkv) of k (grouped and multi-query
 /// attention; PyTorch's enable_gqa), which is read and packed once for all that share it. `out` shares no memory with q
-/// or k; q and k may be the same. D = 0 gives zeros.
+/// or k, nor does a workspace with any of them; q and k may be the same. D = 0 gives zeros.
 ///
 /// Every output is one chain of multiply-adds, d ascending: the same bits for any threads, batch, grouping, strides and
 /// alignment, and on every target with a fused multiply-add. (Where two NaNs meet, either may come through.) Of the
@@ -176,6 +177,11 @@ void batched_scores_vectorized(const Q& q_like, const K& k_like, Out&& out_like,
     {
         HEADWISE_PROBE("check");
         detail::check_scores(q_like, k_like, out_like);
+        if (!options.workspace.empty()) [[unlikely]] {
+            detail::check_workspace(options.workspace, "q", q_like);
+            detail::check_workspace(options.workspace, "k", k_like);
+            detail::check_workspace(options.workspace, "out", out_like);
+        }
     }
     detail::compute_scores(q_like, k_like, out_like, options);
 }
