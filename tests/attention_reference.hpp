@@ -68,21 +68,19 @@ struct attention_expected {
     tensor<double> out_bound, weights_bound, logits_bound, lse_bound;
 };
 
-/// Everything from q, k, v and the case. The bounds: a logit is off by at most the D + 3 roundings of its sum, scale,
-/// softcap (tanh to 4 ULP) and bias; a weight by the logits' errors and some roundings of its own, relatively; a result
-/// by those of its weights and of a sum of M terms.
+/// Everything from q, k, v and the options. The bounds: a logit is off by at most the D + 3 roundings of its sum,
+/// scale, softcap (tanh to 4 ULP) and bias; a weight by the logits' errors and some roundings of its own, relatively; a
+/// result by those of its weights and of a sum of M terms.
 template <class Scalar>
 attention_expected expect_attention(const tensor<Scalar>& q, const tensor<Scalar>& k, const tensor<Scalar>& v,
-                                    const attention_case<Scalar>& how) {
+                                    const attention_options<Scalar>& how) {
     const auto [B, H, L, D] = q.shape();
-    const std::ptrdiff_t M = k.shape()[2], group = H / k.shape()[1], Dv = v.shape()[3];
-    const tensor<bool> mask = how.mask();
-    const tensor<Scalar> bias = how.bias();
+    const std::ptrdiff_t M = k.shape()[2], group = H == 0 ? 1 : H / k.shape()[1], Dv = v.shape()[3];
     const auto at = [](const auto& t, std::ptrdiff_t b, std::ptrdiff_t h, std::ptrdiff_t l, std::ptrdiff_t m) {
         const shape4& n = t.shape();
         return t(n[0] == 1 ? 0 : b, n[1] == 1 ? 0 : h, n[2] == 1 ? 0 : l, n[3] == 1 ? 0 : m);
     };
-    const double scale = how.scale != 0 ? how.scale : 1 / std::sqrt(static_cast<double>(D));
+    const double scale = how.scale.value_or(1 / std::sqrt(static_cast<double>(D)));
     // The reference rounds as well.
     const double u =
         (static_cast<double>(std::numeric_limits<Scalar>::epsilon()) + std::numeric_limits<double>::epsilon()) / 2;
@@ -93,7 +91,7 @@ attention_expected expect_attention(const tensor<Scalar>& q, const tensor<Scalar
     for (std::ptrdiff_t b = 0; b < B; ++b)
         for (std::ptrdiff_t h = 0; h < H; ++h)
             for (std::ptrdiff_t l = 0; l < L; ++l) {
-                const std::ptrdiff_t place = how.top_left ? l : l + M - L;
+                const std::ptrdiff_t place = how.alignment == causal_alignment::top_left ? l : l + M - L;
                 double most = -infinity, sum = 0, off = 0;
                 for (std::ptrdiff_t m = 0; m < M; ++m) {
                     double dot = 0, magnitude = 0;
@@ -107,14 +105,14 @@ attention_expected expect_attention(const tensor<Scalar>& q, const tensor<Scalar
                     double bound = D == 0 ? 0 : static_cast<double>(D + 3) * u * std::abs(scale) * magnitude;
                     if (how.softcap != 0)
                         logit = how.softcap * std::tanh(logit / how.softcap), bound += 10 * u * std::abs(logit);
-                    if (bias.size() != 0) {
-                        logit += static_cast<double>(at(bias, b, h, l, m));
+                    if (how.bias.data() != nullptr) {
+                        logit += static_cast<double>(at(how.bias, b, h, l, m));
                         bound += u * std::abs(logit);
                     }
-                    bool seen = mask.size() == 0 || at(mask, b, h, l, m);
+                    bool seen = how.mask.data() == nullptr || at(how.mask, b, h, l, m);
                     if (how.causal && m > place) seen = false;
-                    if (how.window.left >= 0 && m < place - how.window.left) seen = false;
-                    if (how.window.right >= 0 && m > place + how.window.right) seen = false;
+                    if (how.window.left >= 0 && place - m > how.window.left) seen = false;
+                    if (how.window.right >= 0 && m - place > how.window.right) seen = false;
                     if (!seen) logit = -infinity, bound = 0;
                     e.logits(b, h, l, m) = logit;
                     e.logits_bound(b, h, l, m) = bound;
@@ -143,6 +141,34 @@ attention_expected expect_attention(const tensor<Scalar>& q, const tensor<Scalar
                     e.out_bound(b, h, l, d) += 4 * static_cast<double>(std::numeric_limits<Scalar>::denorm_min());
             }
     return e;
+}
+template <class Scalar>
+attention_expected expect_attention(const tensor<Scalar>& q, const tensor<Scalar>& k, const tensor<Scalar>& v,
+                                    const attention_case<Scalar>& how) {
+    attention_expected e;
+    how.with_options(isa::automatic,
+                     [&](const attention_options<Scalar>& options) { e = expect_attention(q, k, v, options); });
+    return e;
+}
+
+/// What AVX-512 BF16's rounding of the weights may add to a result's error: u / (1 - u), u = 2^-8, of the weighted
+/// distance of the values from it; and what is below the normal range, times all of v.
+template <class Scalar>
+void add_rounding_of_weights(attention_expected& e, const tensor<Scalar>& v) {
+    const auto [B, H, L, M] = e.weights.shape();
+    const std::ptrdiff_t group = H == 0 ? 1 : H / v.shape()[1], Dv = v.shape()[3];
+    for (std::ptrdiff_t b = 0; b < B; ++b)
+        for (std::ptrdiff_t h = 0; h < H; ++h)
+            for (std::ptrdiff_t l = 0; l < L; ++l)
+                for (std::ptrdiff_t d = 0; d < Dv; ++d) {
+                    double apart = 0, all = 0;
+                    for (std::ptrdiff_t m = 0; m < M; ++m) {
+                        const auto value = static_cast<double>(v(b, h / group, m, d));
+                        apart += e.weights(b, h, l, m) * std::abs(value - e.out(b, h, l, d));
+                        all += std::abs(value);
+                    }
+                    e.out_bound(b, h, l, d) += apart / 255 + 0x1p-126 * all;
+                }
 }
 
 /// Empty, or the first element of `result` that is further from `expected` than `bound`.

@@ -60,25 +60,6 @@ tensor<float> in_pairs(const auto& q, const auto& k, const auto& v, attention_op
     return out;
 }
 
-/// What the rounding of the weights may add to a result's error: 2^-8 / (1 - 2^-8) of the weighted distance of the
-/// values from it; and what is below the normal range, times all of v.
-void add_rounding_of_weights(test::attention_expected& e, const tensor<bfloat16>& v) {
-    const auto [B, H, L, M] = e.weights.shape();
-    const std::ptrdiff_t group = H / v.shape()[1], Dv = v.shape()[3];
-    for (std::ptrdiff_t b = 0; b < B; ++b)
-        for (std::ptrdiff_t h = 0; h < H; ++h)
-            for (std::ptrdiff_t l = 0; l < L; ++l)
-                for (std::ptrdiff_t d = 0; d < Dv; ++d) {
-                    double apart = 0, all = 0;
-                    for (std::ptrdiff_t m = 0; m < M; ++m) {
-                        const auto value = static_cast<double>(static_cast<float>(v(b, h / group, m, d)));
-                        apart += e.weights(b, h, l, m) * std::abs(value - e.out(b, h, l, d));
-                        all += std::abs(value);
-                    }
-                    e.out_bound(b, h, l, d) += apart / 255 + 0x1p-126 * all;
-                }
-}
-
 /// More than four rows a head, for fewer are computed as floats. One block of columns and several, odd and even D and
 /// M, Dv of whole vectors and not, groups.
 const std::vector<extents> shapes{{2, 2, 1, 20, 50, 64, 64},  {1, 3, 3, 49, 49, 32, 32}, {1, 2, 1, 30, 1100, 40, 72},
@@ -98,7 +79,7 @@ TEST_CASE("within the stated bound of the definition, for every shape and option
         for (const auto& how : test::usual_cases(n)) {
             CAPTURE(how.name);
             auto e = test::expect_attention(widened(q), widened(k), widened(v), how);
-            add_rounding_of_weights(e, v);
+            test::add_rounding_of_weights(e, widened(v));
             how.with_options(isa::avx512_bf16, [&](attention_options<float> options) {
                 tensor<float> lse(e.lse.shape()), weights(e.weights.shape()), logits(e.logits.shape());
                 options.lse = lse;

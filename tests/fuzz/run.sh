@@ -27,8 +27,8 @@ names=$*
 # Builds a fuzzer, if anything that it may include has changed.
 build_one() {
     program=$build/fuzz_$1
-    newer=$(find "$root/include" "$here" "$root/tests/operations.hpp" "$root/examples/profile_scores" \
-        -newer "$program" -name '*.[chi]*' 2>/dev/null | head -n 1)
+    newer=$(find "$root/include" "$here" "$root"/tests/operations.hpp "$root"/tests/*reference.hpp \
+        "$root/examples/profile_scores" -newer "$program" -name '*.[chi]*' 2>/dev/null | head -n 1)
     [ -e "$program" ] && [ -z "$newer" ] && return 0
     "$compiler" -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined,float-divide-by-zero,float-cast-overflow \
         -fno-sanitize-recover=undefined -I "$root/include" -isystem "$eigen" "$here/fuzz_$1.cpp" -o "$program" \
