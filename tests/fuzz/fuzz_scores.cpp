@@ -3,6 +3,7 @@
 // or every output is right, nothing else is written, and the output's elements were its own.
 #include <stdexcept>
 
+#define DOCTEST_CONFIG_IMPLEMENT  // of which operations.hpp uses a little
 #include "../operations.hpp"
 #include "arena.hpp"
 #include "input.hpp"

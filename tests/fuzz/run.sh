@@ -4,17 +4,19 @@
 # Builds every fuzz_*.cpp here with Clang's libFuzzer, under the address and undefined-behaviour sanitizers, and runs
 # each for so many seconds (default 60) from its seeds, and first over everything in regressions/<name>: a bug's bytes
 # go there. A new operation's fuzzer needs no more than its file. Prints one line each, "name executions edges";
-# status 1 if any found something. FUZZ_BUILD: where to build and keep what was found.
+# status 1 if any found something. FUZZ_BUILD: where to build and keep what was found. FUZZ_SANITIZERS: which (address,
+# undefined, ...); empty: none, and many more calls, which are held to the reference all the same.
 set -u
 here=$(cd "$(dirname "$0")" && pwd -P) || exit 2
 root=$(cd "$here/../.." && pwd -P) || exit 2
+sanitizers=${FUZZ_SANITIZERS-address,undefined,float-divide-by-zero,float-cast-overflow}
 seconds=${1:-60}
 [ $# -gt 0 ] && shift
-build=${FUZZ_BUILD:-$root/build-fuzz}
+build=${FUZZ_BUILD:-$root/build-fuzz${sanitizers:+-sanitized}}
 mkdir -p "$build" || exit 2
 
 compiler=
-for candidate in clang++ clang++-19 clang++-18 clang++-17 clang++-16 clang++-15 clang++-14; do
+for candidate in clang++ clang++-22 clang++-21 clang++-20 clang++-19 clang++-18 clang++-17 clang++-16 clang++-15 clang++-14; do
     command -v "$candidate" >/dev/null 2>&1 && compiler=$candidate && break
 done
 [ -n "$compiler" ] || { echo "fuzz: no clang++; libFuzzer is part of Clang" >&2; exit 2; }
@@ -30,7 +32,7 @@ build_one() {
     newer=$(find "$root/include" "$here" "$root"/tests/operations.hpp "$root"/tests/*reference.hpp \
         "$root/examples/profile_scores" -newer "$program" -name '*.[chi]*' 2>/dev/null | head -n 1)
     [ -e "$program" ] && [ -z "$newer" ] && return 0
-    "$compiler" -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined,float-divide-by-zero,float-cast-overflow \
+    "$compiler" -std=c++20 -O1 -g -fsanitize=fuzzer${sanitizers:+,$sanitizers} \
         -fno-sanitize-recover=undefined -I "$root/include" -isystem "$eigen" "$here/fuzz_$1.cpp" -o "$program" \
         -pthread >"$build/$1.log" 2>&1 && return 0
     cat "$build/$1.log" >&2
