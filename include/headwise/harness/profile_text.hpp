@@ -38,13 +38,15 @@ namespace detail {
 
 [[nodiscard]] inline std::string time_text(std::int64_t ns) { return duration_text(static_cast<double>(ns)); }
 
-/// Which columns there are: those of work and of shapes only where a scope told of them.
+/// Which columns there are: those of work and of shapes only where a scope told of them, those of memory where it was
+/// counted.
 struct table_layout {
-    bool shape = false, work = false, limit = false;
+    bool shape = false, memory = false, work = false, limit = false;
 
     explicit table_layout(const profile_table& table) {
         for (const profile_row& row : table.rows) {
             shape = shape || !row.shape.empty();
+            memory = memory || row.memory;
             work = work || row.done.flops > 0 || row.done.bytes_read > 0 || row.done.bytes_written > 0;
             limit = limit || row.limit_seconds > 0;
         }
@@ -54,6 +56,7 @@ struct table_layout {
     [[nodiscard]] std::vector<std::string> chosen(std::vector<std::string> all) const {
         if (!limit) all.erase(all.begin() + 14);
         if (!work) all.erase(all.begin() + 12, all.begin() + 14);
+        if (!memory) all.erase(all.begin() + 10, all.begin() + 12);
         if (!shape) all.erase(all.begin() + 1);
         return all;
     }
