@@ -46,9 +46,10 @@ function(line_of variable text)
     set(${variable} ${count} PARENT_SCOPE)
 endfunction()
 
+# Code for CUDA gets that of the tests: there may be none here.
 function(build name)
     execute_process(COMMAND ${CXX} -std=c++20 -O2 -Wall -Wextra -Werror -I ${SOURCE}/include -isystem ${EIGEN}
-                            ${FOLDER}/${name}.cpp -o ${FOLDER}/${name} -pthread
+                            -I ${SOURCE}/tests/fake_cuda ${FOLDER}/${name}.cpp -o ${FOLDER}/${name} -pthread
                     RESULT_VARIABLE result ERROR_VARIABLE error)
     if(NOT result EQUAL 0)
         message(NOTICE "${error}")
