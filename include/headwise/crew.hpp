@@ -103,8 +103,8 @@ public:
         static thread_local const processor_guard* listed_by = nullptr;
         if (listed_by == this) return;
         listed_by = this;
-        avoided_.store(-1);  // not by this one, so far
         if (const int i = count_.fetch_add(1); i < most) threads_[i].store(static_cast<int>(syscall(SYS_gettid)));
+        avoided_.store(-1);  // not by this one, so far; once it is listed, or a call in between would be forgotten
 #endif
     }
     /// From now on they leave this processor alone.
