@@ -366,19 +366,20 @@ void run_empty(const settings& s, double scale) {
 
 settings parse(int argc, char** argv) {
     settings s;
-    for (int i = 1; i < argc; i += 2) {
+    bool good = argc % 2 == 1;  // each option has a value
+    for (int i = 1; good && i < argc; i += 2) {
         const std::string option = argv[i];
-        const char* value = i + 1 < argc ? argv[i + 1] : nullptr;
-        if (value != nullptr && option == "--trials") s.trials = std::atoll(value);
-        else if (value != nullptr && option == "--minutes") s.minutes = std::atof(value);
-        else if (value != nullptr && option == "--cells") s.chosen = value;
-        else {
-            std::fprintf(stderr,
-                         "usage: calibrate [--trials N] [--minutes M] [--cells idle,other,bursts,both,copies,empty]\n");
-            std::exit(2);
-        }
+        char* end = nullptr;
+        const double number = std::strtod(argv[i + 1], &end);
+        const bool positive = number > 0 && number < 1e9 && *end == '\0';
+        if (option == "--cells") s.chosen = argv[i + 1];
+        else if (option == "--trials" && positive) s.trials = std::llround(number);
+        else if (option == "--minutes" && positive) s.minutes = number;
+        else good = false;
     }
-    return s;
+    if (good) return s;
+    std::fprintf(stderr, "usage: calibrate [--trials N] [--minutes M] [--cells idle,other,bursts,both,copies,empty]\n");
+    std::exit(2);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ for argument; do
     case $argument in
         --matrix) what=whole ;;
         --matrix=quick) what=quick ;;
+        --matrix=*) echo "run.sh: '$argument' is neither --matrix nor --matrix=quick" >&2; exit 2 ;;
         --calibrate) what=calibrate ;;
         --no-install) install_allowed=no ;;
         -D?*) options="$options $argument" ;;
