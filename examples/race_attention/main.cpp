@@ -7,9 +7,9 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -256,16 +256,26 @@ bool run(double budget, int only) {
     return right;
 }
 
+/// The whole of a text as a number between the two, or a refusal that names the option.
+double number(const char* option, const char* text, double least, double most) {
+    char* end = nullptr;
+    const double value = std::strtod(text, &end);
+    if (end != text && *end == '\0' && value >= least && value <= most) return value;
+    std::fprintf(stderr, "race_attention: %s: \"%s\" is not a number from %g to %g\n", option, text, least, most);
+    std::exit(2);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
     double budget = 2;
     int only = 0;
     for (int i = 1; i < count; ++i) {
-        if (std::strcmp(arguments[i], "--smoke") == 0) return race_shape({1, 4, 2, 40, 70, 32, true}, 0.05) ? 0 : 1;
-        if (std::strcmp(arguments[i], "--budget") == 0 && i + 1 < count) budget = std::atof(arguments[++i]);
-        else if (std::strcmp(arguments[i], "--case") == 0 && i + 1 < count) only = std::atoi(arguments[++i]);
-        else return std::fputs("race_attention [--budget seconds] [--case 1 ... 10] [--smoke]\n", stderr), 2;
+        const std::string_view option = arguments[i];
+        if (option == "--smoke") return race_shape({1, 4, 2, 40, 70, 32, true}, 0.05) ? 0 : 1;
+        if (option == "--budget" && i + 1 < count) budget = number("--budget", arguments[++i], 0, 1e6);
+        else if (option == "--case" && i + 1 < count) only = static_cast<int>(number("--case", arguments[++i], 1, 10));
+        else return std::fputs("usage: race_attention [--budget seconds] [--case 1 ... 10] [--smoke]\n", stderr), 2;
     }
     return run(budget, only) ? 0 : 1;
 }

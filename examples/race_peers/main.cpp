@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -81,13 +82,16 @@ int run(const race::options& o) {
 }  // namespace
 
 int main(int count, char** arguments) {
-    const auto o = race::parse({arguments + 1, arguments + count});
-    if (!o || o->help) {
-        std::fputs(race::usage, o ? stdout : stderr);
-        return o ? 0 : 2;
-    }
+    race::options o;
     try {
-        return o->in_double ? run<double>(*o) : run<float>(*o);
+        o = race::parse({arguments + 1, arguments + count});
+    } catch (const std::invalid_argument& refused) {
+        std::fprintf(stderr, "race_peers: %s\n", refused.what());
+        return 2;
+    }
+    if (o.help) return std::fputs(race::usage, stdout), 0;
+    try {
+        return o.in_double ? run<double>(o) : run<float>(o);
     } catch (const std::exception& error) {
         std::fprintf(stderr, "race_peers: %s\n", error.what());
         return 1;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <iterator>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -76,8 +77,16 @@ inline std::optional<format> parse_format(std::string_view name) {
     return std::nullopt;
 }
 
-/// Nothing, when an argument makes no sense.
-inline std::optional<options> parse(const std::vector<std::string>& arguments) {
+/// What was found in the value of an option, or a refusal that names both.
+template <class Found>
+Found expected(const std::optional<Found>& found, const std::string& option, const std::string& value,
+               const char* what) {
+    if (!found) throw std::invalid_argument(option + ": \"" + value + "\" is not " + what);
+    return *found;
+}
+
+/// Throws `std::invalid_argument` with one line to show.
+inline options parse(const std::vector<std::string>& arguments) {
     options o;
     for (std::size_t i = 0; i < arguments.size(); ++i) {
         const std::string& name = arguments[i];
@@ -87,30 +96,24 @@ inline std::optional<options> parse(const std::vector<std::string>& arguments) {
         else if (name == "--huge-pages") o.huge_pages = true;
         else if (name == "--cpu-time") o.cpu_time = true;
         else if (name == "--help") o.help = true;
+        else if (name != "--threads" && name != "--budget" && name != "--shape" && name != "--only" &&
+                 name != "--format")
+            throw std::invalid_argument('"' + name + "\" is not an option; --help shows them all");
         else {
-            if (++i == arguments.size()) return std::nullopt;
+            if (++i == arguments.size()) throw std::invalid_argument(name + " needs a value");
             const std::string& value = arguments[i];
             o.command += " " + value;
-            if (name == "--threads") {
-                if (const auto n = number<int>(value, 1)) o.threads = *n;
-                else return std::nullopt;
-            } else if (name == "--budget") {
-                if (const auto s = number<double>(value, 0)) o.budget = *s;
-                else return std::nullopt;
-            } else if (name == "--shape") {
-                if (const auto s = parse_shape(value)) o.shapes.push_back(*s);
-                else return std::nullopt;
-            } else if (name == "--only") {
-                o.only = split(value);
-            } else if (name == "--format") {
-                if (const auto f = parse_format(value)) o.output = *f;
-                else return std::nullopt;
-            } else {
-                return std::nullopt;
-            }
+            if (name == "--threads") o.threads = expected(number<int>(value, 1), name, value, "a number from 1 on");
+            else if (name == "--budget")
+                o.budget = expected(number<double>(value, 0), name, value, "seconds from 0 on");
+            else if (name == "--shape")
+                o.shapes.push_back(
+                    expected(parse_shape(value), name, value, "B,H,L,M,D, each from 1 on, or with ,views"));
+            else if (name == "--only") o.only = split(value);
+            else o.output = expected(parse_format(value), name, value, "one of table, markdown, json, html, svg");
         }
     }
-    if (o.cpu_time && o.threads != 1) return std::nullopt;
+    if (o.cpu_time && o.threads != 1) throw std::invalid_argument("--cpu-time is of one thread, --threads 1");
     return o;
 }
 
