@@ -43,7 +43,7 @@ int main(int argc, char** argv) try {
     std::cout << (told ? "gate: passed\n" : "gate: could not tell\n");
     if (argc == 2) {
         if (std::filesystem::exists(argv[1])) std::cout << '\n' << headwise::compare_to_baseline(result, argv[1]);
-        headwise::save_baseline(result, argv[1]);
+        headwise::save_baseline(argv[1], result);
     }
 } catch (const headwise::regression& slower) {
     std::cout << "gate: failed: " << slower.what() << '\n';

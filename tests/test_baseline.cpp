@@ -49,7 +49,7 @@ struct scratch {
 
 TEST_CASE("what was kept comes back to the last digit") {
     scratch s;
-    save_baseline(finding(1.0 / 3), s.file);
+    save_baseline(s.file, finding(1.0 / 3));
     CHECK(s.files() == 1);
     const auto kept = detail::read_baseline(s.file);
     REQUIRE(kept.size() == 2);
@@ -57,14 +57,14 @@ TEST_CASE("what was kept comes back to the last digit") {
     CHECK(kept[1].name == "fused, all of it");
     CHECK(kept[1].speedup.estimate == 1.0 / 3);
     CHECK(kept[0].median_ns == 1000);
-    save_baseline(finding(2), s.file);  // replaces
+    save_baseline(s.file, finding(2));  // replaces
     CHECK(s.files() == 1);
     CHECK(detail::read_baseline(s.file)[1].speedup.estimate == 2);
 }
 
 TEST_CASE("a change beyond the margin, the intervals and the layout is a verdict; less is not") {
     scratch s;
-    save_baseline(finding(2), s.file);
+    save_baseline(s.file, finding(2));
     const auto against = [&](const comparison& now) { return compare_to_baseline(now, s.file).arms.at(0); };
     CHECK(against(finding(2)).verdict == verdict::equivalent);  // 0.7 % + 1 % < 2 %
     CHECK(against(finding(1.8)).verdict == verdict::slower);
@@ -83,7 +83,7 @@ TEST_CASE("intervals combine in quadrature") {
 
 TEST_CASE("arms come and go, and a mismatch stays one") {
     scratch s;
-    save_baseline(finding(2), s.file);
+    save_baseline(s.file, finding(2));
     comparison now = finding(2);
     now.arms[1].name = "renamed";
     const baseline_report report = compare_to_baseline(now, s.file);
@@ -102,11 +102,11 @@ TEST_CASE("arms come and go, and a mismatch stays one") {
 
 TEST_CASE("what cannot be right is refused") {
     scratch s;
-    CHECK_THROWS_AS(save_baseline(comparison{}, s.file), std::invalid_argument);
-    CHECK_THROWS_AS(save_baseline(finding(2), s.folder / "no such folder" / "file"), std::runtime_error);
+    CHECK_THROWS_AS(save_baseline(s.file, comparison{}), std::invalid_argument);
+    CHECK_THROWS_AS(save_baseline(s.folder / "no such folder" / "file", finding(2)), std::runtime_error);
     CHECK_THROWS_AS(static_cast<void>(compare_to_baseline(finding(2), s.folder / "absent")), std::invalid_argument);
     CHECK(s.files() == 0);
-    save_baseline(finding(2), s.file);
+    save_baseline(s.file, finding(2));
     CHECK_THROWS_AS(static_cast<void>(compare_to_baseline(finding(2, 0.005, "another loop"), s.file)),
                     std::invalid_argument);
     for (const char* text : {"", "something else\n", "headwise baseline 1\n", "headwise baseline 1\narm 1 1\n",
@@ -121,7 +121,7 @@ TEST_CASE("a draft that cannot take its place is not left behind") {
     scratch s;
     std::filesystem::create_directory(s.file);  // a folder is in the way
     std::ofstream(s.file / "occupied") << "x";
-    CHECK_THROWS_AS(save_baseline(finding(2), s.file), std::invalid_argument);
+    CHECK_THROWS_AS(save_baseline(s.file, finding(2)), std::invalid_argument);
     CHECK(s.files() == 1);
 }
 
@@ -129,18 +129,18 @@ TEST_CASE("a draft that cannot take its place is not left behind") {
 TEST_CASE("the file keeps its permissions, a link stays a link, and a pipe is refused") {
     namespace fs = std::filesystem;
     scratch s;
-    save_baseline(finding(2), s.file);
+    save_baseline(s.file, finding(2));
     const auto mode = fs::perms::owner_read | fs::perms::owner_write | fs::perms::group_read;
     fs::permissions(s.file, mode);
     const fs::path link = s.folder / "link";
     fs::create_symlink(s.file, link);
-    save_baseline(finding(3), link);
+    save_baseline(link, finding(3));
     CHECK(fs::is_symlink(link));
     CHECK(fs::status(s.file).permissions() == mode);
     CHECK(compare_to_baseline(finding(3), s.file).arms.at(0).then.estimate == Approx(3));
     const fs::path pipe = s.folder / "pipe";
     REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
-    CHECK_THROWS_AS(save_baseline(finding(2), pipe), std::invalid_argument);
+    CHECK_THROWS_AS(save_baseline(pipe, finding(2)), std::invalid_argument);
     CHECK(fs::is_fifo(pipe));
     CHECK(s.files() == 3);
 }

@@ -214,7 +214,7 @@ TEST_CASE("a file gives back what was kept") {
     const scratch s;
     machine_report m = page_samples::machine();
     m.identity.host = "two words\nand a line";
-    save_machine(m, s.folder / "m.txt");
+    save_machine(s.folder / "m.txt", m);
     const machine_report back = load_machine(s.folder / "m.txt");
     m.identity.host = "two words and a line";
     CHECK(back.identity == m.identity);
@@ -256,7 +256,7 @@ TEST_CASE("recalling measures once, and reads from then on") {
     CHECK(first.note ==
           "there is no " + file.string() + " yet: the machine was measured now, and " + file.string() + " written");
     CHECK(detail::machine_file_text(load_machine(file)) == detail::machine_file_text(first.report));
-    save_machine(of_here(), file);
+    save_machine(file, of_here());
     const known_machine second = recall_machine(file, brief());
     CHECK_FALSE(second.measured);
     CHECK(second.note == "the machine's peaks are from " + file.string() + ", measured on 2024-02-29");
@@ -269,7 +269,7 @@ TEST_CASE("a file of another machine, another compiler, or without these threads
     const auto measured_because = [&](auto change, const std::string& why) {
         machine_report m = of_here();
         change(m);
-        save_machine(m, file);
+        save_machine(file, m);
         const known_machine known = recall_machine(file, brief());
         CHECK(known.measured);
         CHECK(known.note.find(file.string() + " " + why) == 0);

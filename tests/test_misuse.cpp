@@ -274,7 +274,7 @@ void add_files(std::vector<misuse>& list, const test::scratch& here) {
                         save_npy(path, tensor<float>({1, 1, 1, 1}));
                     },
                     here.folder.string() + ": cannot be written: it is a directory"});
-    list.push_back({"save_baseline", "comparison", "empty", [path = at("b")] { save_baseline({}, path); },
+    list.push_back({"save_baseline", "comparison", "empty", [path = at("b")] { save_baseline(path, {}); },
                     "save_baseline: the comparison is empty"});
     const auto comparing_to = [](const std::string& path) {
         return [path] { static_cast<void>(compare_to_baseline(measured(), path)); };

@@ -47,7 +47,7 @@ struct baseline_report {
 /// Keeps what a comparison found in a small text file, which is replaced whole or not at all. Refuses an empty
 /// comparison and a path that cannot be a file; throws `std::runtime_error` when writing fails. What was there then
 /// stays as it was.
-inline void save_baseline(const comparison& c, const std::string& path) {
+inline void save_baseline(const std::string& path, const comparison& c) {
     if (c.arms.empty()) detail::refuse("save_baseline: the comparison is empty");
     std::string text = "headwise baseline 1\nconfidence " + detail::json(c.confidence) + '\n';
     for (const arm_result& arm : c.arms) {

@@ -142,7 +142,7 @@ private:
 
 /// Keeps a machine's peaks in a small text file, which is replaced whole or not at all. Refuses a path that cannot be
 /// a file; throws `std::runtime_error` when writing fails. What was there then stays as it was.
-inline void save_machine(const machine_report& m, const std::string& path) {
+inline void save_machine(const std::string& path, const machine_report& m) {
     detail::write_text(path, detail::machine_file_text(m));
 }
 
@@ -194,7 +194,7 @@ struct known_machine {
         why = path + " " + trouble;
     }
     known_machine known{measure_machine(options), true, {}};
-    save_machine(known.report, path);
+    save_machine(path, known.report);
     known.note = why + ": the machine was measured now, and " + path + " written";
     return known;
 }
