@@ -171,6 +171,23 @@ TEST_CASE("a file that is not committed never was; the first write that fails sa
     CHECK(here.files() == 1);
 }
 
+TEST_CASE("a name that has become a folder's while the file was written: said so, and nothing is left beside it") {
+    const scratch here;
+    const fs::path path = here.folder / "t";
+    detail::atomic_file file(path.string());
+    file.write("new", 3);
+    fs::create_directory(path);
+    std::string said;
+    try {
+        file.commit();
+    } catch (const std::runtime_error& error) {
+        said = error.what();
+    }
+    CHECK(said == path.string() + ": cannot be written: Is a directory");
+    CHECK(fs::is_directory(path));
+    CHECK(here.files() == 1);
+}
+
 TEST_CASE("a saved file replaces its predecessor whole: permissions stay, a symbolic link stays one") {
     const scratch here;
     const fs::path path = here.write("t.npy", std::string(100000, 'x')), link = here.folder / "link.npy";
