@@ -118,3 +118,11 @@ TEST_CASE("a workspace handed over is used as it is; one too small is refused be
     tensor<float> small_out({1, 1, 4, 4});
     CHECK(scores_workspace_bytes(tensor<float>({1, 1, 4, 8}), tensor<float>({1, 1, 4, 8}), small_out) == 0);
 }
+
+TEST_CASE("one head of many rows and few columns is cut by rows; threads change no bit") {
+    Eigen::ThreadPool pool(3);
+    const auto q = randn<float>({1, 1, 20000, 64}, 1), k = randn<float>({1, 1, 16, 64}, 2);
+    const tensor<float> alone = batched_scores_vectorized(q, k);
+    const tensor<float> shared = batched_scores_vectorized(q, k, {.threads = 4, .pool = &pool});
+    CHECK(std::equal(alone.data(), alone.data() + alone.size(), shared.data()));
+}
