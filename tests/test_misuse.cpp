@@ -113,6 +113,10 @@ void add_scores(std::vector<misuse>& list) {
     list.push_back({"einsum", "options.stores", "no such value",
                     [] { static_cast<void>(einsum("bhld,bhmd->bhlm", q, k, {.stores = static_cast<stores>(3)})); },
                     "options.stores = 3: none of automatic, cached, streaming"});
+    list.push_back(
+        {"attention", "options.alignment", "no such value",
+         [] { static_cast<void>(attention(q, k, k, {.causal = true, .alignment = static_cast<causal_alignment>(9)})); },
+         "options.alignment = 9: none of bottom_right, top_left"});
     list.push_back({"profile_and_compare", "k", "another depth", profile(k_short, 1, {}),
                     "q (1, 2, 3, 4) and k (1, 2, 5, 3) must have the same depth D (axis 3)"});
     for (const int runs : {0, -1, std::numeric_limits<int>::min()})

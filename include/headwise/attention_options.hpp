@@ -104,6 +104,9 @@ void check_apart(const char* out_name, const Out& out, const char* name, const I
 template <class Scalar>
 HEADWISE_COLD void check_options(const attention_options<Scalar>& options, const shape4& logits) {
     if (options.threads < 0) refuse("options.threads = " + std::to_string(options.threads) + ": must be >= 0 (0: all)");
+    if (options.alignment > causal_alignment::top_left)
+        refuse("options.alignment = " + std::to_string(static_cast<int>(options.alignment)) +
+               ": none of bottom_right, top_left");
     if (options.scale && !std::isfinite(*options.scale))
         refuse("options.scale = " + std::to_string(*options.scale) + ": must be finite");
     if (!(options.softcap >= 0) || !std::isfinite(options.softcap))
