@@ -274,16 +274,19 @@ TEST_CASE("few rows far apart are fetched as well, and nothing between them") {
 TEST_CASE("attention of few rows: k is fetched 12 KiB ahead, all of v is, and little beyond them") {
     for (const isa name : supported_isas()) {
         CAPTURE(to_string(name));
-        for (const std::ptrdiff_t D : {128, 80, 36}) {  // 36: no whole vectors
-            CAPTURE(D);
-            const std::ptrdiff_t bytes = D * 4, ahead = 12288 / bytes;
+        for (const auto& [D, Dv] : {std::array<std::ptrdiff_t, 2>{128, 128}, {80, 96}, {36, 48}, {800, 512}}) {
+            const std::string depths = std::to_string(D) + ", " + std::to_string(Dv);
+            CAPTURE(depths);
+            // At least as far as the rows that are read together.
+            const std::ptrdiff_t ahead = std::max<std::ptrdiff_t>(12288 / (D * 4), 4),
+                                 ahead_v = std::max<std::ptrdiff_t>(12288 / (Dv * 4), 18);
             const auto q = randn<float>({1, 4, 1, D}, 1), k = randn<float>({1, 1, 5000, D}, 2);
-            const auto v = randn<float>({1, 1, 5000, 128}, 3);
-            tensor<float> out({1, 4, 1, 128});
+            const auto v = randn<float>({1, 1, 5000, Dv}, 3);
+            tensor<float> out({1, 4, 1, Dv});
             lines.clear();
             attention(q, k, v, out, {.isa = name});
-            CHECK(percent_missing(lines, lines_of(k.data() + ahead * D, 5000, bytes, bytes)) == 0);
-            CHECK(percent_missing(lines, lines_of(v.data(), 5000 + 24, 512, 512)) == 0);
+            CHECK(percent_missing(lines, lines_of(k.data() + ahead * D, 5000, D * 4, D * 4)) == 0);
+            CHECK(percent_missing(lines, lines_of(v.data(), 5000 + ahead_v, Dv * 4, Dv * 4)) == 0);
             auto operands = lines_of(k, 0, 1);
             operands.merge(lines_of(v, 0, 1));
             CHECK(percent_missing(operands, lines) <= 2);

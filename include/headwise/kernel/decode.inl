@@ -27,7 +27,7 @@ HEADWISE_NOINLINE void dots(const typename V::scalar* q, std::ptrdiff_t q_row, c
     const std::ptrdiff_t whole = depth / V::lanes * V::lanes;
     const int left = static_cast<int>(depth - whole);
     constexpr std::ptrdiff_t bytes = sizeof(In), piece = V::lanes * bytes;
-    rows_ahead ahead(k, depth * bytes, k_row * bytes);
+    rows_ahead ahead(k, 4, depth * bytes, k_row * bytes);
     const std::uintptr_t apart = ahead.below(piece), step = ahead.beside(piece, 4);
     for (std::ptrdiff_t m = 0; m < columns; m += 4, k += 4 * k_row, s += 4) {
         const std::ptrdiff_t count = least(4, columns - m);
@@ -123,7 +123,7 @@ HEADWISE_NOINLINE void attend_few_rows(const attention_arguments<In, Out>& a, co
     }
     by_rows.by_rows[block.rows - 1](q, q_padded, k, a.k.row(), a.depth, block.columns, logits);
     constexpr std::ptrdiff_t bytes = sizeof(In);
-    rows_ahead::fetch_first(values.v, block.columns, a.value_depth * bytes, values.row * bytes);
+    rows_ahead::fetch_first(values.v, block.columns, few_rows_of_v, a.value_depth * bytes, values.row * bytes);
     tile_states<Sum> factors;
     soften<V>(a, block, 0, round_up(block.columns, tiles::width), logits, logits_row<Sum>, states, factors);
     for (std::ptrdiff_t r = 0; r < block.rows; ++r) factors.before[r] = 1;

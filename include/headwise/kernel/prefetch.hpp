@@ -65,19 +65,20 @@ class rows_ahead {
 public:
     std::uintptr_t at;  // what to fetch now
 
-    /// Rows of `bytes`, `stride` bytes apart.
-    HEADWISE_INLINE rows_ahead(const void* rows, std::ptrdiff_t bytes, std::ptrdiff_t stride) noexcept
+    /// Rows of `bytes`, `stride` bytes apart, so many of them read `together`.
+    HEADWISE_INLINE rows_ahead(const void* rows, std::ptrdiff_t together, std::ptrdiff_t bytes,
+                               std::ptrdiff_t stride) noexcept
         : at(reinterpret_cast<std::uintptr_t>(rows)),
           stride_(static_cast<std::uintptr_t>(stride)),
           touch_(stride == bytes) {
-        at += static_cast<std::uintptr_t>(between(bytes)) * stride_;
+        pass(between(together, bytes));
     }
     /// So many rows have been read.
     HEADWISE_INLINE void pass(std::ptrdiff_t rows) noexcept { at += static_cast<std::uintptr_t>(rows) * stride_; }
     /// The rows before those, of `rows` in all, while there is other work.
-    static HEADWISE_INLINE void fetch_first(const void* first, std::ptrdiff_t rows, std::ptrdiff_t bytes,
-                                            std::ptrdiff_t stride) noexcept {
-        const std::ptrdiff_t before = between(bytes);
+    static HEADWISE_INLINE void fetch_first(const void* first, std::ptrdiff_t rows, std::ptrdiff_t together,
+                                            std::ptrdiff_t bytes, std::ptrdiff_t stride) noexcept {
+        const std::ptrdiff_t before = between(together, bytes);
         fetch_queue queue(first, rows < before ? rows : before, bytes, stride);
         queue.fetch(queue.lines());
     }
@@ -91,9 +92,10 @@ public:
     }
 
 private:
-    static HEADWISE_INLINE std::ptrdiff_t between(std::ptrdiff_t bytes) noexcept {
+    static HEADWISE_INLINE std::ptrdiff_t between(std::ptrdiff_t together, std::ptrdiff_t bytes) noexcept {
         constexpr std::ptrdiff_t distance = 12288;
-        return bytes > 0 && bytes < distance ? distance / bytes : 1;
+        const std::ptrdiff_t fewest = together + together / 8, rows = bytes > 0 ? distance / bytes : 0;
+        return rows < fewest ? fewest : rows;
     }
     std::uintptr_t stride_;
     bool touch_;

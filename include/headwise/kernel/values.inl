@@ -261,18 +261,18 @@ HEADWISE_INLINE void add_values(const value_block<In, Stored>& block, std::ptrdi
     const std::ptrdiff_t vectors = round_up(depth, tiles::lanes) / tiles::lanes, rest = vectors % Wide;
     constexpr std::ptrdiff_t vector_bytes = tiles::lanes * std::ptrdiff_t{sizeof(Stored)};
     const int last_lanes = static_cast<int>(depth - (vectors - 1) * tiles::lanes);
-    values_row<sum_of<In>, Stored> row{
-        weights + first,
-        block.v + first * block.row,
-        out,
-        block.row,
-        out_row,
-        last - first,
-        vectors / Wide,
-        rest == 0 ? last_lanes : tiles::lanes,
-        before,
-        after,
-        rows_ahead(block.v + first * block.row, vectors * vector_bytes, block.row * std::ptrdiff_t{sizeof(Stored)})};
+    values_row<sum_of<In>, Stored> row{weights + first,
+                                       block.v + first * block.row,
+                                       out,
+                                       block.row,
+                                       out_row,
+                                       last - first,
+                                       vectors / Wide,
+                                       rest == 0 ? last_lanes : tiles::lanes,
+                                       before,
+                                       after,
+                                       rows_ahead(block.v + first * block.row, few_rows_of_v, vectors * vector_bytes,
+                                                  block.row * std::ptrdiff_t{sizeof(Stored)})};
     if (row.groups > 0) wide.by_rows[rows - 1](row);
     if (rest == 0) return;
     row.ahead.at += static_cast<std::uintptr_t>(row.groups) * row.ahead.beside(Wide * vector_bytes, row.columns);
