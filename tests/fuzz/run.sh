@@ -18,7 +18,7 @@ build=${FUZZ_BUILD:-$root/build-fuzz${sanitizers:+-sanitized}}
 mkdir -p "$build" || exit 2
 
 compiler=
-for candidate in clang++ clang++-22 clang++-21 clang++-20 clang++-19 clang++-18 clang++-17 clang++-16 clang++-15 clang++-14; do
+for candidate in clang++ $(for version in 22 21 20 19 18 17 16 15 14; do echo clang++-$version; done); do
     command -v "$candidate" >/dev/null 2>&1 && compiler=$candidate && break
 done
 [ -n "$compiler" ] || { echo "fuzz: no clang++; libFuzzer is part of Clang" >&2; exit 2; }
