@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <span>
 #include <string>
 
 #include <headwise/attributes.hpp>
@@ -49,18 +48,6 @@ void check_backward(const tensor_view<const Scalar>& q, const tensor_view<const 
     check_apart("dk", dk, "q", q);
     check_apart("dk", dk, "k", k);
     check_apart("dk", dk, "dout", dout);
-}
-
-/// What the second product would refuse: by then the first has been written.
-template <class Scalar>
-void check_backward_workspace(std::span<const std::byte> given, const tensor_view<const Scalar>& q,
-                              const tensor_view<const Scalar>& k, const tensor_view<const Scalar>& dout,
-                              const tensor_view<const Scalar>& dq, const tensor_view<const Scalar>& dk) {
-    check_workspace(given, "q", q);
-    check_workspace(given, "k", k);
-    check_workspace(given, "dout", dout);
-    check_workspace(given, "dq", dq);
-    check_workspace(given, "dk", dk);
 }
 
 /// The heads of x that share a head of k, one below the other: (B, Hq, L, D) as (B, Hkv, Hq/Hkv L, D). A sum over the
@@ -123,8 +110,12 @@ void batched_scores_backward(const Q& q, const K& k, const DOut& dout, DQ&& dq, 
     const auto all_q = detail::stacked<Scalar>("q", as_view(q), k.shape()[1]);
     const auto all_dout = detail::stacked<Scalar>("dout", as_view(dout), k.shape()[1]);
     if (const std::size_t given = options.workspace.size(); given != 0) {
-        detail::check_backward_workspace<Scalar>(options.workspace, as_view(q), as_view(k), as_view(dout), as_view(dq),
-                                                 as_view(dk));
+        // The second product would refuse some of it, but by then the first has been written.
+        detail::check_workspace(options.workspace, "q", q);
+        detail::check_workspace(options.workspace, "k", k);
+        detail::check_workspace(options.workspace, "dout", dout);
+        detail::check_workspace(options.workspace, "dq", dq);
+        detail::check_workspace(options.workspace, "dk", dk);
         if (const std::size_t needed = scores_backward_workspace_bytes(q, k, dout, dq, dk, options); given < needed)
             detail::refuse_workspace(given, needed);
     }

@@ -41,8 +41,7 @@ public:
         std::uintptr_t row = address(k, ahead_);
         HEADWISE_UNROLL
         for (int i = 0; i < V::lanes; ++i) {
-            // NOLINTNEXTLINE(performance-no-int-to-ptr): an address that may lie beyond the array, and is not read
-            HEADWISE_PREFETCH(reinterpret_cast<const char*>(row));
+            fetch_line(row);
             row += static_cast<std::uintptr_t>(row_);
             HEADWISE_OPAQUE(row);
         }
