@@ -11,7 +11,8 @@ here=$(cd "$(dirname "$0")" && pwd -P) || exit 2
 root=$(cd "$here/../.." && pwd -P) || exit 2
 sanitizers=${FUZZ_SANITIZERS-address,undefined,float-divide-by-zero,float-cast-overflow}
 # With more, Clang 14 takes more than ten minutes to build fuzz_scores under the sanitizers.
-optimise=${sanitizers:+-O0}
+optimise=-O1
+[ -z "$sanitizers" ] || optimise=-O0
 seconds=${1:-60}
 [ $# -gt 0 ] && shift
 build=${FUZZ_BUILD:-$root/build-fuzz${sanitizers:+-sanitized}}
@@ -34,7 +35,7 @@ build_one() {
     newer=$(find "$root/include" "$here" "$root"/tests/operations.hpp "$root"/tests/*reference.hpp \
         "$root/examples/profile_scores" -newer "$program" -name '*.[chi]*' 2>/dev/null | head -n 1)
     [ -e "$program" ] && [ -z "$newer" ] && return 0
-    "$compiler" -std=c++20 "${optimise:--O1}" -g1 -fsanitize=fuzzer${sanitizers:+,$sanitizers} \
+    "$compiler" -std=c++20 $optimise -g1 -fsanitize=fuzzer${sanitizers:+,$sanitizers} \
         -fno-sanitize-recover=undefined -I "$root/include" -isystem "$eigen" "$here/fuzz_$1.cpp" -o "$program" \
         -pthread >"$build/$1.log" 2>&1 && return 0
     cat "$build/$1.log" >&2
