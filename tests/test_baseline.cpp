@@ -51,7 +51,8 @@ TEST_CASE("what was kept comes back to the last digit") {
     scratch s;
     save_baseline(s.file, finding(1.0 / 3));
     CHECK(s.files() == 1);
-    const auto kept = detail::read_baseline(s.file);
+    const auto [confidence, kept] = detail::read_baseline(s.file);
+    CHECK(confidence == 0.95);
     REQUIRE(kept.size() == 2);
     CHECK(kept[0].name == "loop");
     CHECK(kept[1].name == "fused, all of it");
@@ -59,7 +60,7 @@ TEST_CASE("what was kept comes back to the last digit") {
     CHECK(kept[0].median_ns == 1000);
     save_baseline(s.file, finding(2));  // replaces
     CHECK(s.files() == 1);
-    CHECK(detail::read_baseline(s.file)[1].speedup.estimate == 2);
+    CHECK(detail::read_baseline(s.file).arms[1].speedup.estimate == 2);
 }
 
 TEST_CASE("a change beyond the margin, the intervals and the layout is a verdict; less is not") {

@@ -253,6 +253,9 @@ void add_compare(std::vector<misuse>& list) {
     list.push_back({"require_not_slower", "arm", "unknown",
                     [] { static_cast<void>(require_not_slower(measured(), "c", 0.1)); },
                     "comparison: there is no arm 'c'"});
+    list.push_back({"require_not_slower", "arm", "arm 0",
+                    [] { static_cast<void>(require_not_slower(measured(), "a", 0.1)); },
+                    "require_not_slower: 'a' is what the others are compared with; name one of them"});
     for (const double margin : {-0.1, 1.0, nan})
         list.push_back({"require_not_slower", "margin", std::to_string(margin),
                         [margin] { static_cast<void>(require_not_slower(measured(), "b", margin)); },
@@ -294,6 +297,14 @@ void add_files(std::vector<misuse>& list, const test::scratch& here) {
     const std::string broken = here.write("broken", "headwise baseline 1\narm 1 2 x 4 a\n").string();
     list.push_back({"compare_to_baseline", "path", "no number", comparing_to(broken),
                     "compare_to_baseline: " + broken + ": cannot make sense of 'arm 1 2 x 4 a'"});
+    const std::string unknown = here.write("unknown", "headwise baseline 1\nlevel 0.95\n").string();
+    list.push_back({"compare_to_baseline", "path", "another line", comparing_to(unknown),
+                    "compare_to_baseline: " + unknown + ": cannot make sense of 'level 0.95'"});
+    const std::string surer = here.write("surer", "headwise baseline 1\nconfidence 0.99\narm 1 1 1 4 a\n").string();
+    list.push_back({"compare_to_baseline", "path", "another confidence", comparing_to(surer),
+                    "compare_to_baseline: the intervals in " + surer +
+                        " hold with 99 % confidence, those of this comparison with 95 %: only intervals of one "
+                        "confidence combine"});
 }
 
 }  // namespace

@@ -68,27 +68,33 @@ struct kept_arm {
     double median_ns = 0;
 };
 
-inline std::vector<kept_arm> read_baseline(const std::string& path) {
+struct kept_comparison {
+    double confidence = 0;
+    std::vector<kept_arm> arms;
+};
+
+inline kept_comparison read_baseline(const std::string& path) {
     std::istringstream file(read_text(path).value_or(""));
     std::string line;
     if (!std::getline(file, line)) refuse("compare_to_baseline: cannot read " + path);
     if (line != "headwise baseline 1")
         refuse("compare_to_baseline: " + path + " is not a headwise baseline, version 1");
-    std::vector<kept_arm> arms;
+    kept_comparison kept;
     while (std::getline(file, line)) {
         std::istringstream fields(line);
         fields.imbue(std::locale::classic());
         std::string word;
         kept_arm arm;
-        if (fields >> word && word != "arm") continue;
-        if (!(fields >> arm.speedup.estimate >> arm.speedup.low >> arm.speedup.high >> arm.median_ns) ||
+        if (fields >> word && word == "confidence" && fields >> kept.confidence) continue;
+        if (word != "arm" ||
+            !(fields >> arm.speedup.estimate >> arm.speedup.low >> arm.speedup.high >> arm.median_ns) ||
             !(arm.speedup.low > 0) || fields.get() != ' ' || !std::getline(fields, arm.name)) {
             refuse(std::string("compare_to_baseline: ").append(path).append(": cannot make sense of '") + line + "'");
         }
-        arms.push_back(std::move(arm));
+        kept.arms.push_back(std::move(arm));
     }
-    if (arms.empty()) refuse("compare_to_baseline: " + path + " holds no arm");
-    return arms;
+    if (kept.arms.empty()) refuse("compare_to_baseline: " + path + " holds no arm");
+    return kept;
 }
 
 /// ln(now) - ln(then) of two independent ratios, their intervals combined end by end in quadrature (MOVER, Zou & Donner
@@ -102,13 +108,19 @@ inline interval log_change(const interval& then, const interval& now, double ext
 
 }  // namespace detail
 
-/// Compares with what `save_baseline` kept. Refuses a file that is not such, and one whose arm 0 has another name.
+/// Compares with what `save_baseline` kept. Refuses a file that is not such, one whose arm 0 has another name, and one
+/// whose intervals hold with another confidence.
 [[nodiscard]] inline baseline_report compare_to_baseline(const comparison& c, const std::string& path,
                                                          const baseline_options& options = {}) {
-    const std::vector<detail::kept_arm> kept = detail::read_baseline(path);
+    const auto [confidence, kept] = detail::read_baseline(path);
     if (c.arms.empty() || c.arms.front().name != kept.front().name) {
         detail::refuse("compare_to_baseline: arm 0 was '" + kept.front().name + "', and is '" +
                        (c.arms.empty() ? "" : c.arms.front().name) + "': the control must be the same code");
+    }
+    if (confidence != c.confidence) {
+        detail::refuse("compare_to_baseline: the intervals in " + path + " hold with " +
+                       detail::confidence_text(confidence) + " confidence, those of this comparison with " +
+                       detail::confidence_text(c.confidence) + ": only intervals of one confidence combine");
     }
     baseline_report report;
     report.control = kept.front().name;

@@ -172,13 +172,14 @@ struct regression : std::runtime_error {
 /// A gate for a build: throws `regression`, with the sentence, when the arm of that name has been shown to be slower
 /// than arm 0 by more than `margin` (0.02: 2 %), when its output is wrong, or when it was not measured at all. True
 /// when it has been shown not to be slower by more than that; false when the run could not tell, which a gate on a
-/// noisy machine must not fail for: the caller decides.
+/// noisy machine must not fail for: the caller decides. Refuses arm 0, of which nothing was found.
 inline bool require_not_slower(const comparison& c, std::string_view name, double margin) {
     if (!(margin >= 0 && margin < 1)) {
         detail::refuse("require_not_slower: margin must be at least 0 and below 1, is " + std::to_string(margin));
     }
     const arm_result& arm = c[name];
-    if (&arm == &c.arms.front()) return true;
+    if (&arm == &c.arms.front())
+        detail::refuse("require_not_slower: '" + arm.name + "' is what the others are compared with; name one of them");
     const double limit = 1 / (1 + margin);
     if (arm.speedup && arm.speedup->high >= limit) return arm.speedup->low >= limit;
     const std::string message = sentence(c, static_cast<std::size_t>(&arm - c.arms.data())) + "; at most " +
