@@ -1,7 +1,7 @@
 #!/bin/sh
 # sh tests/run.sh [--no-install] [-D<option>=<value>...] [arguments of ctest]
 # sh tests/run.sh --matrix[=quick] [PATTERN]    many compilers, flags, sanitizers, processors: see matrix/run.sh
-# sh tests/run.sh --calibrate [arguments]       the harness held against its promises on this machine: see calibrate.cpp
+# sh tests/run.sh --calibrate [arguments]       the harness held against its promises: see calibration/main.cpp
 #
 # Builds the tests, installing what is missing, and runs them. CXX chooses the compiler. Each compiler and each set of
 # -D options (-DHEADWISE_SANITIZE=address,undefined) has a build folder of its own.
@@ -33,7 +33,7 @@ esac
 prepare tests $options
 if [ $what = calibrate ]; then
     build_target calibrate
-    exec "$build/tests/calibrate" "$@"
+    exec "$build/tests/calibration/calibrate" "$@"
 fi
 build_target all
 exec ctest --test-dir "$build" --output-on-failure -j "$jobs" "$@"
