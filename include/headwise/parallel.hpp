@@ -13,6 +13,7 @@
 #endif
 
 #include <headwise/crew.hpp>
+#include <headwise/stay_loaded.hpp>
 
 namespace headwise::detail {
 
@@ -23,8 +24,8 @@ namespace headwise::detail {
 
 /// The threads behind `threads != 1` where the caller hands no pool over, a pool and its helpers: one for the process,
 /// made at the first such call, with a thread fewer than the machine has processors, since the calling thread works
-/// too. Never destroyed, so that a static object's destructor may still compute. A child process that `fork` made has
-/// none of its parent's threads: it gets a pool of its own.
+/// too. Never destroyed, so that a static object's destructor may still compute; nor is the shared library that it is
+/// in unloaded any more. A child process that `fork` made has none of its parent's threads: it gets a pool of its own.
 class shared_threads {
 public:
     Eigen::ThreadPool pool{std::max(1, hardware_threads() - 1)};
@@ -62,6 +63,7 @@ void parallel_for(thread_pool* pool, int workers, std::ptrdiff_t count, const Bo
         for (std::ptrdiff_t i = 0; i < count; ++i) body(0, i);
         return;
     }
+    stay_loaded();
     shared_pieces work(workers, count, body);
     if (pool == nullptr) {
         shared_threads& threads = shared_threads::get();
