@@ -70,7 +70,8 @@ struct attention_expected {
 
 /// Everything from q, k, v and the options. The bounds: a logit is off by at most the D + 3 roundings of its sum,
 /// scale, softcap (tanh to 4 ULP) and bias; a weight by the logits' errors and some roundings of its own, relatively; a
-/// result by those of its weights and of a sum of M terms.
+/// result by those of its weights and of a sum of M terms. Below the normal numbers each rounding is off by up to half
+/// of the least number instead.
 template <class Scalar>
 attention_expected expect_attention(const tensor<Scalar>& q, const tensor<Scalar>& k, const tensor<Scalar>& v,
                                     const attention_options<Scalar>& how) {
@@ -85,6 +86,7 @@ attention_expected expect_attention(const tensor<Scalar>& q, const tensor<Scalar
     const double u =
         (static_cast<double>(std::numeric_limits<Scalar>::epsilon()) + std::numeric_limits<double>::epsilon()) / 2;
     constexpr double infinity = std::numeric_limits<double>::infinity();
+    constexpr auto least = static_cast<double>(std::numeric_limits<Scalar>::denorm_min());
     attention_expected e{tensor<double>({B, H, L, Dv}), tensor<double>({B, H, L, M}),  tensor<double>({B, H, L, M}),
                          tensor<double>({B, H, L, 1}),  tensor<double>({B, H, L, Dv}), tensor<double>({B, H, L, M}),
                          tensor<double>({B, H, L, M}),  tensor<double>({B, H, L, 1})};
@@ -102,9 +104,11 @@ attention_expected expect_attention(const tensor<Scalar>& q, const tensor<Scalar
                         magnitude += std::abs(product);
                     }
                     double logit = D == 0 ? 0 : scale * dot;
-                    double bound = D == 0 ? 0 : static_cast<double>(D + 3) * u * std::abs(scale) * magnitude;
+                    double bound =
+                        D == 0 ? 0 : static_cast<double>(D + 3) * (u * magnitude + least) * std::abs(scale) + least;
                     if (how.softcap != 0)
-                        logit = how.softcap * std::tanh(logit / how.softcap), bound += 10 * u * std::abs(logit);
+                        logit = how.softcap * std::tanh(logit / how.softcap),
+                        bound += 10 * u * std::abs(logit) + (how.softcap + 1) * least;
                     if (how.bias.data() != nullptr) {
                         logit += static_cast<double>(at(how.bias, b, h, l, m));
                         bound += u * std::abs(logit);
@@ -129,16 +133,14 @@ attention_expected expect_attention(const tensor<Scalar>& q, const tensor<Scalar
                 for (std::ptrdiff_t m = 0; m < M; ++m) {
                     double& w = e.weights(b, h, l, m);
                     w = sum == 0 ? 0 : w / sum;
-                    e.weights_bound(b, h, l, m) =
-                        relative * w + static_cast<double>(std::numeric_limits<Scalar>::denorm_min());
+                    e.weights_bound(b, h, l, m) = relative * w + least;
                     for (std::ptrdiff_t d = 0; d < Dv; ++d) {
                         const double term = w * static_cast<double>(v(b, h / group, m, d));
                         e.out(b, h, l, d) += term;
                         e.out_bound(b, h, l, d) += (relative + static_cast<double>(M + 4) * u) * std::abs(term);
                     }
                 }
-                for (std::ptrdiff_t d = 0; d < Dv; ++d)
-                    e.out_bound(b, h, l, d) += 4 * static_cast<double>(std::numeric_limits<Scalar>::denorm_min());
+                for (std::ptrdiff_t d = 0; d < Dv; ++d) e.out_bound(b, h, l, d) += static_cast<double>(M + 4) * least;
             }
     return e;
 }
@@ -152,7 +154,7 @@ attention_expected expect_attention(const tensor<Scalar>& q, const tensor<Scalar
 }
 
 /// What AVX-512 BF16's rounding of the weights may add to a result's error: u / (1 - u), u = 2^-8, of the weighted
-/// distance of the values from it; and what is below the normal range, times all of v.
+/// distance of the values from it; and what is below the normal range: weights, and products of pairs.
 template <class Scalar>
 void add_rounding_of_weights(attention_expected& e, const tensor<Scalar>& v) {
     const auto [B, H, L, M] = e.weights.shape();
@@ -161,7 +163,7 @@ void add_rounding_of_weights(attention_expected& e, const tensor<Scalar>& v) {
         for (std::ptrdiff_t h = 0; h < H; ++h)
             for (std::ptrdiff_t l = 0; l < L; ++l)
                 for (std::ptrdiff_t d = 0; d < Dv; ++d) {
-                    double apart = 0, all = 0;
+                    double apart = 0, all = static_cast<double>(M);
                     for (std::ptrdiff_t m = 0; m < M; ++m) {
                         const auto value = static_cast<double>(v(b, h / group, m, d));
                         apart += e.weights(b, h, l, m) * std::abs(value - e.out(b, h, l, d));
