@@ -34,7 +34,7 @@ struct attention_window {
 /// looked at: whatever k_m and v_m hold there, it does not count. Mask and bias are (B, Hq, L, M) or 1 on some axes.
 template <class Scalar = float>
 struct attention_options {
-    int threads = 1;                   ///< 1: the calling thread; 0: all the machine has; n: at most n.
+    int threads = 1;                   ///< 1: the calling thread; 0: as many as the process may use; n: at most n.
     std::optional<double> scale = {};  ///< Empty: 1 / sqrt(D).
     bool causal = false;               ///< Keys to the right of a row are not visible: window.right = 0.
     causal_alignment alignment = causal_alignment::bottom_right;

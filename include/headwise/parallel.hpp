@@ -6,24 +6,19 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
-#include <thread>
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <pthread.h>
 #endif
 
 #include <headwise/crew.hpp>
+#include <headwise/processor_limit.hpp>
 #include <headwise/stay_loaded.hpp>
 
 namespace headwise::detail {
 
-[[nodiscard]] inline int hardware_threads() noexcept {
-    static const int count = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-    return count;
-}
-
 /// The threads behind `threads != 1` where the caller hands no pool over, a pool and its helpers: one for the process,
-/// made at the first such call, with a thread fewer than the machine has processors, since the calling thread works
+/// made at the first such call, with a thread fewer than there are processors to use, since the calling thread works
 /// too. Never destroyed, so that a static object's destructor may still compute; nor is the shared library that it is
 /// in unloaded any more. A child process that `fork` made has none of its parent's threads: it gets a pool of its own.
 class shared_threads {

@@ -14,7 +14,7 @@ namespace headwise {
 enum class stores : unsigned char { automatic, cached, streaming };
 
 struct scores_options {
-    int threads = 1;                ///< 1: the calling thread; 0: all the machine has; n: at most n.
+    int threads = 1;                ///< 1: the calling thread; 0: as many as the process may use; n: at most n.
     double scale = 1;               ///< out = scale * (q . k), one rounding after the sum.
     enum isa isa = isa::automatic;  ///< Refused when the machine lacks it. HEADWISE_ISA overrides automatic.
     enum stores stores = stores::automatic;

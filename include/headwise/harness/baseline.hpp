@@ -17,7 +17,7 @@
 #include <headwise/error.hpp>
 #include <headwise/harness/comparison.hpp>
 #include <headwise/harness/report.hpp>
-#include <headwise/harness/text_file.hpp>
+#include <headwise/text_file.hpp>
 #include <headwise/harness/verdict.hpp>
 
 namespace headwise {

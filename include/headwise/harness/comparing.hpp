@@ -23,6 +23,7 @@
 #include <headwise/harness/sampling.hpp>
 #include <headwise/harness/system_noise.hpp>
 #include <headwise/harness/verdict.hpp>
+#include <headwise/processor_limit.hpp>
 
 namespace headwise::detail {
 
@@ -77,6 +78,8 @@ public:
 
     comparison run() {
         const machine_time before = machine_time_so_far();
+        const std::vector<std::string> groups = control_groups();
+        const std::int64_t stops_before = times_stopped(groups);
         for (const input& i : options_.inputs) hashes_.push_back(i.hash());
         open_each(all);
         measure();
@@ -86,6 +89,7 @@ public:
         }
         found_.seconds = static_cast<double>(clock_.now() - start_) / 1e9;
         found_.stolen = stolen_share(before, machine_time_so_far());
+        found_.stopped = times_stopped(groups) - stops_before;
         annotate();
         return std::move(found_);
     }
@@ -304,6 +308,10 @@ private:
         if (found_.control_failed)
             note("identical code came out different in this run: differences no larger are not believed");
         if (found_.stolen > 0.01) note("the hypervisor gave " + percent_text(found_.stolen) + " of the time to others");
+        if (found_.stopped > 0)
+            note("a limit of processor time (a container's) was reached " +
+                 (found_.stopped == 1 ? std::string("once") : std::to_string(found_.stopped) + " times") +
+                 ": in the long run all is slower than shown, most of all what uses several threads");
         bool first = false;
         [[maybe_unused]] static const bool once = first = true;  // in one call of a process: the machine stays the same
         if (!first) return;

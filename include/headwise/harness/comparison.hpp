@@ -65,6 +65,7 @@ struct comparison {
     double empty_ns = 0;                   ///< what a call of nothing costs here
     std::size_t spoiled = 0, rescued = 0;  ///< epochs that something came between; of a known length, so still of use
     double stolen = 0;                     ///< share of the machine's time that its hypervisor gave to others
+    std::int64_t stopped = 0;              ///< how often a limit of processor time (a container's) was reached
     std::uint64_t seed = 0;                ///< of the random order
     std::vector<std::string> notes;        ///< what a reader should know besides
 

@@ -19,7 +19,7 @@
 #include <headwise/error.hpp>
 #include <headwise/harness/machine.hpp>
 #include <headwise/harness/number_text.hpp>
-#include <headwise/harness/text_file.hpp>
+#include <headwise/text_file.hpp>
 
 namespace headwise {
 

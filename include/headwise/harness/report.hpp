@@ -220,8 +220,8 @@ inline void write_json(std::ostream& out, const comparison& c) {
         << ", \"epochs_per_block\": " << json(c.epochs_per_block) << ", \"blocks\": " << json(c.blocks)
         << ",\n  \"seconds\": " << json(c.seconds) << ", \"budget_seconds\": " << json(c.budget_seconds)
         << ", \"empty_ns\": " << json(c.empty_ns) << ", \"stolen\": " << json(c.stolen)
-        << ",\n  \"control\": " << json(c.control) << ", \"control_failed\": " << json(c.control_failed)
-        << ",\n  \"notes\": [";
+        << ", \"stopped\": " << json(c.stopped) << ",\n  \"control\": " << json(c.control)
+        << ", \"control_failed\": " << json(c.control_failed) << ",\n  \"notes\": [";
     for (std::size_t i = 0; i < c.notes.size(); ++i) out << (i == 0 ? "" : ", ") << json(c.notes[i]);
     out << "],\n  \"arms\": [\n";
     for (std::size_t i = 0; i < c.arms.size(); ++i) {
