@@ -1,12 +1,14 @@
 #!/bin/sh
 # sh tests/mutations/run.sh [PATTERN]
+# sh tests/mutations/run.sh --check [PATTERN]   only whether each fault can be planted: builds nothing
 #
 # Plants each fault of faults.txt in a copy of include/, one at a time, builds the test that must catch it, and runs
 # that. With a pattern, only the faults whose description, file or test matches it (grep -E). One line each, then a
 # summary; status 1 when one survives or when the list itself is wrong: a fault whose text is no longer in its file,
 # or more than once.
 #
-#   caught          the test failed, crashed, or did not end
+#   caught          the test failed or crashed
+#   caught (time)   it did not end; which may be the machine's fault
 #   caught (build)  it no longer compiles: a static_assert
 #   SURVIVED        nothing noticed: write a test
 #   not applicable  this machine cannot show it
@@ -18,6 +20,11 @@
 set -u
 here=$(cd "$(dirname "$0")" && pwd -P) || exit 2
 root=$(cd "$here/../.." && pwd -P) || exit 2
+build=yes
+if [ "${1:-}" = --check ]; then
+    build=no
+    shift
+fi
 pattern=${1:-.}
 compiler=${CXX:-c++}
 flags=${MUTATION_FLAGS:--O0}
@@ -70,8 +77,12 @@ catches() {
         echo "caught (build)"
         return
     }
-    if HEADWISE_TEST_DENSE=0 timeout "$seconds" "$work/program" >"$work/test.log" 2>&1; then echo SURVIVED
-    else echo caught; fi
+    HEADWISE_TEST_DENSE=0 timeout "$seconds" "$work/program" >"$work/test.log" 2>&1
+    case $? in
+        0) echo SURVIVED ;;
+        124) echo "caught (time)" ;;
+        *) echo caught ;;
+    esac
 }
 
 # sound TEST: does it pass on the headers as they are? Asked once of each.
@@ -80,7 +91,7 @@ sound() {
     [ "$(cat "$work/sound.$1")" = SURVIVED ]
 }
 
-"$compiler" -std=c++20 -O1 -w -I "$root/include" -c "$root/tests/main.cpp" -o "$work/main.o" || exit 2
+[ $build = no ] || "$compiler" -std=c++20 -O1 -w -I "$root/include" -c "$root/tests/main.cpp" -o "$work/main.o" || exit 2
 mkdir "$work/include" && cp -r "$root/include/." "$work/include" || exit 2
 : >"$work/results"
 for fault in "$work"/[0-9]*; do
@@ -94,6 +105,9 @@ for fault in "$work"/[0-9]*; do
         result="LIST ERROR"
     elif [ -n "$need" ] && ! applicable "$need"; then
         result="not applicable"
+    elif [ $build = no ]; then
+        result="can be planted"
+        for test in $tests; do [ -e "$root/tests/test_$test.cpp" ] || result="LIST ERROR"; done
     else
         for test in $tests; do
             result="TEST FAILS"
