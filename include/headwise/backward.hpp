@@ -86,8 +86,8 @@ template <class Q, class K, class DOut, class DQ, class DK>
     detail::check_backward<Scalar>(as_view(q), as_view(k), as_view(dout), as_view(dq), as_view(dk));
     const auto all_q = detail::stacked<Scalar>("q", as_view(q), k.shape()[1]);
     const auto all_dout = detail::stacked<Scalar>("dout", as_view(dout), k.shape()[1]);
-    return std::max(scores_workspace_bytes(dout, detail::transposed(k), dq, options),
-                    scores_workspace_bytes(detail::transposed(all_dout), detail::transposed(all_q), dk, options));
+    return std::max(detail::workspace_bytes(dout, detail::transposed(k), dq, options),
+                    detail::workspace_bytes(detail::transposed(all_dout), detail::transposed(all_q), dk, options));
 }
 
 /// dq[b,h,l,d] = scale * sum over m of dout[b,h,l,m] * k[b,h,m,d]
@@ -119,8 +119,8 @@ void batched_scores_backward(const Q& q, const K& k, const DOut& dout, DQ&& dq, 
         if (const std::size_t needed = scores_backward_workspace_bytes(q, k, dout, dq, dk, options); given < needed)
             detail::refuse_workspace(given, needed);
     }
-    batched_scores_vectorized(dout, detail::transposed(k), dq, options);
-    batched_scores_vectorized(detail::transposed(all_dout), detail::transposed(all_q), dk, options);
+    detail::compute_scores(dout, detail::transposed(k), dq, options);
+    detail::compute_scores(detail::transposed(all_dout), detail::transposed(all_q), dk, options);
 }
 
 /// The same, into new tensors.

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <utility>
 
 #include <headwise/attributes.hpp>
 #include <headwise/error.hpp>
@@ -49,29 +50,44 @@ template <class Scalar>
     return {base, base + static_cast<std::uintptr_t>(n[0] * n[1] * n[2] * n[3]) * sizeof(Scalar)};
 }
 
+/// A view's axis of the shortest steps: from its lowest element on, how far it reaches. Into `g`, the common divisor of
+/// all other steps.
+template <class Scalar>
+[[nodiscard]] std::pair<const Scalar*, std::ptrdiff_t> innermost_axis(const tensor_view<Scalar>& view,
+                                                                      std::ptrdiff_t& g) noexcept {
+    const Scalar* lowest = view.data();
+    std::ptrdiff_t step = 0, reach = 0;
+    for (std::size_t axis = 0; axis < 4; ++axis) {
+        const std::ptrdiff_t stride = view.strides()[axis];
+        if (view.shape()[axis] == 1 || stride == 0) continue;
+        const std::ptrdiff_t length = stride < 0 ? -stride : stride, all = (view.shape()[axis] - 1) * length;
+        if (stride < 0) lowest -= all;
+        const bool shorter = step == 0 || length < step;
+        g = std::gcd(g, shorter ? step : length);
+        if (shorter) step = length, reach = all;
+    }
+    return {lowest, reach};
+}
+
 /// Two views whose ranges meet may still share no element: columns [0, D) and [D, 2D) of one buffer of rows. Every
-/// outer stride is a multiple of their common divisor g, so the last axes must only be apart modulo g. Sound, not
+/// other step is a multiple of their common divisor g, so the innermost axes must only be apart modulo g. Sound, not
 /// complete.
 template <class A, class B>
-[[nodiscard]] HEADWISE_COLD bool disjoint_columns(tensor_view<A> a, tensor_view<B> b) noexcept {
-    if (sizeof(A) != sizeof(B) || a.strides()[3] < 0 || b.strides()[3] < 0) return false;
+[[nodiscard]] HEADWISE_COLD bool interleave(tensor_view<A> a, tensor_view<B> b) noexcept {
+    if (sizeof(A) != sizeof(B)) return false;
     std::ptrdiff_t g = 0;
-    for (std::size_t axis = 0; axis < 3; ++axis) {
-        if (a.shape()[axis] > 1) g = std::gcd(g, a.strides()[axis]);
-        if (b.shape()[axis] > 1) g = std::gcd(g, b.strides()[axis]);
-    }
-    const std::ptrdiff_t bytes_apart =
-        reinterpret_cast<const char*>(b.data()) - reinterpret_cast<const char*>(a.data());
+    const auto [a_first, a_reach] = innermost_axis(a, g);
+    const auto [b_first, b_reach] = innermost_axis(b, g);
+    const std::ptrdiff_t bytes_apart = reinterpret_cast<const char*>(b_first) - reinterpret_cast<const char*>(a_first);
     if (g == 0 || bytes_apart % static_cast<std::ptrdiff_t>(sizeof(A)) != 0) return false;
     const std::ptrdiff_t offset = ((bytes_apart / static_cast<std::ptrdiff_t>(sizeof(A))) % g + g) % g;
-    const std::ptrdiff_t a_reach = (a.shape()[3] - 1) * a.strides()[3], b_reach = (b.shape()[3] - 1) * b.strides()[3];
     return a_reach < offset && offset + b_reach < g;
 }
 
 /// Whether two tensors or views that are not empty share an element; `a_memory` is `memory_of(a)`.
 template <tensor_like A, tensor_like B>
 [[nodiscard]] HEADWISE_INLINE bool meet(const byte_range& a_memory, const A& a, const B& b) noexcept {
-    return a_memory.meets(memory_of(b)) && !disjoint_columns(as_view(a), as_view(b));
+    return a_memory.meets(memory_of(b)) && !interleave(as_view(a), as_view(b));
 }
 
 template <tensor_like A, tensor_like B>

@@ -134,19 +134,20 @@ HEADWISE_NOINLINE void einsum_merged(const einsum_formula& formula, const tensor
     const product_axis head = axes.batch.take_longest(), batch = axes.batch.take_longest();
     const product_axis inner = axes.batch.take_longest(), outer = axes.batch.take_longest();
 
+    // Their memory has been checked as a whole: of a part, apart by its strides, that need not be seen.
     for (std::ptrdiff_t i = 0; i < outer.extent; ++i)
-        for (std::ptrdiff_t j = 0; j < inner.extent; ++j)
-            batched_scores_vectorized(
-                tensor_view<const Scalar>(q.data() + i * outer.q + j * inner.q,
-                                          {batch.extent, head.extent, row.extent, depth.extent},
-                                          {batch.q, head.q, row.q, depth.q}),
-                tensor_view<const Scalar>(k.data() + i * outer.k + j * inner.k,
-                                          {batch.extent, head.extent, column.extent, depth.extent},
-                                          {batch.k, head.k, column.k, depth.k}),
-                tensor_view<Result>(out.data() + i * outer.out + j * inner.out,
-                                    {batch.extent, head.extent, row.extent, column.extent},
-                                    {batch.out, head.out, row.out, column.out}),
-                options);
+        for (std::ptrdiff_t j = 0; j < inner.extent; ++j) {
+            const tensor_view<const Scalar> part_of_q(q.data() + i * outer.q + j * inner.q,
+                                                      {batch.extent, head.extent, row.extent, depth.extent},
+                                                      {batch.q, head.q, row.q, depth.q});
+            const tensor_view<const Scalar> part_of_k(k.data() + i * outer.k + j * inner.k,
+                                                      {batch.extent, head.extent, column.extent, depth.extent},
+                                                      {batch.k, head.k, column.k, depth.k});
+            const tensor_view<Result> part_of_out(out.data() + i * outer.out + j * inner.out,
+                                                  {batch.extent, head.extent, row.extent, column.extent},
+                                                  {batch.out, head.out, row.out, column.out});
+            compute_scores(part_of_q, part_of_k, part_of_out, options);
+        }
 }
 
 }  // namespace headwise::detail

@@ -152,6 +152,17 @@ HEADWISE_INLINE void compute_scores(const Q& q_like, const K& k_like, Out& out_l
     run_scores(kernel, q_like, k_like, out_like, options);
 }
 
+/// What the call needs, likewise.
+template <class Q, class K, class Out>
+[[nodiscard]] std::size_t workspace_bytes(const Q& q_like, const K& k_like, Out& out_like,
+                                          const scores_options& options) {
+    const auto& kernel = scores_kernel_for<Q, Out>(options.isa);
+    if (is_empty(out_like.shape()) || q_like.shape()[3] == 0) return 0;
+    const tensor_view<const scalar_of<Q>> q = as_view(q_like), k = as_view(k_like);
+    const scores_call call(kernel, q, k, as_view(out_like), options);
+    return scores_plan(kernel, call, options).bytes();
+}
+
 }  // namespace detail
 
 /// out[b,h,l,m] = scale * sum over d of q[b,h,l,d] * k[b,h,m,d], that is scale * einsum("bhld,bhmd->bhlm", q, k).
@@ -192,11 +203,7 @@ template <class Q, class K, class Out>
 [[nodiscard]] std::size_t scores_workspace_bytes(const Q& q_like, const K& k_like, Out&& out_like,
                                                  const scores_options& options = {}) {
     detail::check_scores(q_like, k_like, out_like);
-    const auto& kernel = detail::scores_kernel_for<Q, Out>(options.isa);
-    if (detail::is_empty(out_like.shape()) || q_like.shape()[3] == 0) return 0;
-    const tensor_view<const scalar_of<Q>> q = as_view(q_like), k = as_view(k_like);
-    const detail::scores_call call(kernel, q, k, as_view(out_like), options);
-    return detail::scores_plan(kernel, call, options).bytes();
+    return detail::workspace_bytes(q_like, k_like, out_like, options);
 }
 
 /// The same, into a new tensor (B, H, L, M).
