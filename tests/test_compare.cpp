@@ -296,6 +296,20 @@ TEST_CASE("require_not_slower throws the sentence for what is shown to be slower
     comparison vague = c;
     vague.arms[3].speedup = interval{0.9, 0.7, 1.1};
     CHECK_FALSE(require_not_slower(vague, "slow", 0.02));  // could not tell: no failure, and no false assurance
+    // A verdict that was withheld though the interval says something: neither believed nor held against the arm.
+    vague.arms[3].verdict = verdict::unresolved;
+    for (const interval withheld : {interval{0.95, 0.94, 0.96}, interval{1.1, 1.09, 1.11}}) {
+        vague.arms[3].speedup = withheld;
+        CHECK_FALSE(require_not_slower(vague, "slow", 0.02));
+    }
+    vague.arms[3].speedup = interval{1, 0.99, 1.01};
+    CHECK(require_not_slower(vague, "slow", 0.02));
+    vague.control_failed = true;
+    CHECK_FALSE(require_not_slower(vague, "slow", 0.02));
+    vague.arms[3].speedup.reset();
+    CHECK_THROWS_AS(require_not_slower(vague, "slow", 0.02), regression);  // not measured
+    vague.arms[3].indistinguishable_from_empty = true;
+    CHECK_FALSE(require_not_slower(vague, "slow", 0.02));
 }
 
 TEST_CASE("on this machine, too: it runs, and what it says is consistent") {

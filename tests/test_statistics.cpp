@@ -151,6 +151,19 @@ TEST_CASE("independent values are worth their number, autocorrelated ones less")
     CHECK(statistics::effective_size(std::vector<double>(100, 1.0)) == 100);
 }
 
+TEST_CASE("drift: worth a few values, of a hundred or of a hundred thousand; its interval is all that there is") {
+    for (const std::size_t n : {100u, 100'000u}) {
+        CAPTURE(n);
+        std::vector<double> drifting(n);
+        for (std::size_t i = 0; i < n; ++i) drifting[i] = 1 + static_cast<double>(i) / static_cast<double>(n);
+        CHECK(statistics::effective_size(drifting) < 5);
+        const auto found = statistics::centre(drifting, 0.05);
+        REQUIRE(found);
+        CHECK(found->low == doctest::Approx(1).epsilon(0.05));
+        CHECK(found->high == doctest::Approx(2).epsilon(0.05));
+    }
+}
+
 namespace {
 
 enum class series { independent, ar1, skew_free_outliers, bimodal, tied };

@@ -226,6 +226,39 @@ TEST_CASE("too few blocks say so") {
     CHECK_FALSE(judged(trace_of({}, {})).arms[1].speedup);
 }
 
+TEST_CASE(
+    "what reading the clock adds comes off: it is a share of a fast arm's time where a slow one leaves few calls") {
+    detail::trace t = trace_of(noisy(85 * 4700.0 + 25, 80, 1), noisy(85 * 9.7 + 25, 80, 2));
+    t.calls = 85;
+    const double truth = 4700 / 9.7;
+    CHECK(judged(t).arms[1].speedup->high < 0.98 * truth);
+    t.reading_ns = 25;
+    const arm_result result = judged(t).arms[1];
+    CHECK(result.speedup->estimate == Approx(truth).epsilon(0.003));
+    CHECK(result.time.median == Approx(9.7).epsilon(0.01));
+}
+
+TEST_CASE("a step of an arm's speed widens the interval, and does not take it away") {
+    std::vector<double> fast = noisy(1000, 172, 2);
+    for (std::size_t i = fast.size() / 2; i < fast.size(); ++i) fast[i] *= 1.05;
+    const arm_result result = judged(trace_of(noisy(4000, 172, 1), fast)).arms[1];
+    CHECK(result.verdict == verdict::faster);
+    CHECK(result.effective_blocks < 10);
+    CHECK(result.speedup->low > 3.7);
+    CHECK(result.speedup->high < 4.1);
+}
+
+TEST_CASE("blocks without an epoch that counts are left out, whatever the compiler takes numbers for") {
+    detail::trace t = trace_of(noisy(2000, 80, 1), noisy(1000, 80, 2));
+    for (std::size_t i = 0; i < 20; ++i) t.arms[0].spoiled[i] = true;
+    t.arms[1].ns[30] = t.arms[1].ns[31] = -5;
+    CHECK(detail::block_log_ratios(t.arms[0], t.arms[1], 2).size() == 29);
+    const arm_result result = judged(t).arms[1];
+    CHECK(result.verdict == verdict::faster);
+    CHECK(result.speedup->low > 1.9);
+    CHECK(result.speedup->high < 2.1);
+}
+
 TEST_CASE("more arms share the error between them") {
     detail::trace two = trace_of({}, {}), four = two;
     four.arms.resize(4);

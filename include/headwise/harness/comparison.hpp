@@ -179,8 +179,14 @@ inline bool require_not_slower(const comparison& c, std::string_view name, doubl
         detail::refuse("require_not_slower: margin must be at least 0 and below 1, is " + std::to_string(margin));
     }
     const arm_result& arm = c[name];
-    if (&arm == &c.arms.front())
+    const arm_result& base = c.arms.front();
+    if (&arm == &base)
         detail::refuse("require_not_slower: '" + arm.name + "' is what the others are compared with; name one of them");
+    if (arm.verdict == verdict::unresolved) {
+        if (arm.indistinguishable_from_empty || base.indistinguishable_from_empty) return false;
+        // An interval beside 1 that gave no verdict is not believed; beside a control that failed, none is.
+        if (arm.speedup && (c.control_failed || arm.speedup->low > 1 || arm.speedup->high < 1)) return false;
+    }
     const double limit = 1 / (1 + margin);
     if (arm.speedup && arm.speedup->high >= limit) return arm.speedup->low >= limit;
     const std::string message = sentence(c, static_cast<std::size_t>(&arm - c.arms.data())) + "; at most " +

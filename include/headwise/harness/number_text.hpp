@@ -2,12 +2,20 @@
 // stream is in.
 #pragma once
 
+#include <bit>
 #include <charconv>
+#include <cstdint>
 #include <optional>
 #include <sstream>  // std::locale with it: <locale> itself would cost as much as <vector>
 #include <string>
 
 namespace headwise::detail {
+
+/// Neither infinite nor NaN; by its bits, since -ffast-math takes every number to be finite.
+[[nodiscard]] constexpr bool is_finite_number(double x) noexcept {
+    constexpr std::uint64_t exponent = 0x7ff0'0000'0000'0000;
+    return (std::bit_cast<std::uint64_t>(x) & exponent) != exponent;
+}
 
 [[nodiscard]] inline std::string number_text(double value, std::chars_format format, int digits) {
     char buffer[400];  // the longest double has 309 digits before the point

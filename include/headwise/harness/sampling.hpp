@@ -56,6 +56,7 @@ struct trace {
     std::size_t epochs_per_block = 2;  ///< 2: mirrored; 1: pairs, when time allows too few blocks
     std::size_t blocks = 0;
     double tick_ns = 0;       ///< the least step that the clock was seen to make
+    double reading_ns = 0;    ///< what a reading of it costs
     std::size_t rescued = 0;  ///< preempted epochs whose time on the core is known
     std::size_t look = 0;     ///< how often the data has been looked at, this time included
     std::vector<arm_trace> arms;
@@ -126,6 +127,7 @@ public:
     trace run(Enough&& enough, const AfterBlock& after_block) {
         const std::int64_t step = tick();
         trace_.tick_ns = static_cast<double>(step);
+        trace_.reading_ns = reading_cost();
         plan_.epoch =
             std::max(plan_.epoch, std::min(1000 * step, plan_.budget / 64));  // a coarse clock needs long epochs
         calibrate();
@@ -171,6 +173,17 @@ private:
             last = now;
         }
         return least == std::numeric_limits<std::int64_t>::max() ? 0 : least;
+    }
+
+    /// The least of ten means of a hundred: the clock may be coarse, and the thread interrupted.
+    double reading_cost() {
+        std::int64_t least = std::numeric_limits<std::int64_t>::max();
+        for (int i = 0; i < 10; ++i) {
+            const std::int64_t start = clock_.now();
+            for (int reading = 1; reading < 100; ++reading) static_cast<void>(clock_.now());
+            least = std::min(least, clock_.now() - start);
+        }
+        return static_cast<double>(least) / 100;
     }
 
     double read(std::size_t i, double calls) {
@@ -219,7 +232,7 @@ private:
             }
             round_ns_ = std::max(round_ns_, before - remaining());  // with set-up and all
         }
-        for (int i = 0; i < 5; ++i) record(arms(), trace_.empty);
+        for (int i = 0; i < 5 && (i == 0 || remaining() > 0); ++i) record(arms(), trace_.empty);
     }
 
     void run_block() {

@@ -18,8 +18,7 @@ struct judging {
     double confidence = 0.95;
     double margin = 0.01;
     double resolution_ns = 0.3;  ///< a call that costs no more than this above a call of nothing does nothing
-    bool each_call =
-        false;  ///< calls are timed one by one: what reading the clock adds, the empty arm's time, comes off
+    bool each_call = false;      ///< calls are timed one by one: the empty arm's time comes off each
 };
 
 /// The error that one arm's interval may have at the look that the trace is at: the total, shared out over the looks
@@ -39,10 +38,11 @@ struct judging {
 [[nodiscard]] inline std::vector<double> block_log_ratios(const arm_trace& a, const arm_trace& b,
                                                           std::size_t epochs_per_block, double overhead_per_epoch = 0) {
     const auto shortest = [&](const arm_trace& arm, std::size_t first, bool with_spoiled) {
-        double best = HUGE_VAL;
+        double best = 0;  // none
         for (std::size_t i = first; i < first + epochs_per_block; ++i) {
             const double ns = arm.ns[i] - overhead_per_epoch;
-            if (ns > 0 && (with_spoiled || !arm.spoiled[i])) best = std::min(best, ns);  // NaN compares false
+            if (!is_finite_number(ns) || ns <= 0 || (arm.spoiled[i] && !with_spoiled)) continue;
+            best = best > 0 ? std::min(best, ns) : ns;
         }
         return best;
     };
@@ -51,9 +51,9 @@ struct judging {
     for (const bool with_spoiled : {false, true}) {
         ratios.clear();
         for (std::size_t block = 0; block < blocks; ++block) {
-            const double ratio = std::log(shortest(a, block * epochs_per_block, with_spoiled) /
-                                          shortest(b, block * epochs_per_block, with_spoiled));
-            if (std::isfinite(ratio)) ratios.push_back(ratio);
+            const double of_a = shortest(a, block * epochs_per_block, with_spoiled),
+                         of_b = shortest(b, block * epochs_per_block, with_spoiled);
+            if (of_a > 0 && of_b > 0) ratios.push_back(std::log(of_a / of_b));
         }
         if (2 * ratios.size() >= blocks) break;
     }
@@ -71,7 +71,7 @@ struct judging {
         double difference = 0;
         bool valid = true;
         for (std::size_t i = block * epochs_per_block; i < (block + 1) * epochs_per_block; ++i) {
-            valid = valid && !a.spoiled[i] && !b.spoiled[i] && std::isfinite(a.ns[i]) && std::isfinite(b.ns[i]);
+            valid = valid && !a.spoiled[i] && !b.spoiled[i] && is_finite_number(a.ns[i]) && is_finite_number(b.ns[i]);
             difference += a.ns[i] - b.ns[i];
         }
         if (!valid) continue;
@@ -144,6 +144,7 @@ inline void judge_arm(const trace& t, std::size_t i, const judging& how, double 
     auto centre = statistics::centre(ratios, alpha);
     if (!centre) {
         arm.speedup = interval{std::exp(statistics::median(ratios)), 0, HUGE_VAL};
+        arm.detectable = 0;
         arm.reason = std::to_string(ratios.size()) + " blocks are too few for an interval";
         return;
     }
@@ -178,7 +179,9 @@ inline void judge(const trace& t, const judging& how, comparison& result) {
     const control_finding control = judge_control(t, how.confidence);
     result.control_failed = control.floor > 0;
     if (control.log_ratio) result.control = exponential(*control.log_ratio);
-    const double overhead = how.each_call ? result.empty_ns : 0;
+    // What reading the clock adds: to each call, or once to an epoch. It matters where an arm hundreds of times as slow
+    // as another leaves time for few calls.
+    const double overhead = how.each_call ? result.empty_ns : t.reading_ns / static_cast<double>(t.calls);
     const double nothing = result.empty_ns - overhead + std::max(how.resolution_ns, overhead / 10);
     for (std::size_t i = 0; i < t.arms.size(); ++i) {
         arm_result& arm = result.arms[i];
