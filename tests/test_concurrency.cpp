@@ -2,12 +2,14 @@
 #include <atomic>
 #include <chrono>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <csignal>
 #include <cstdlib>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #endif
@@ -163,6 +165,22 @@ TEST_CASE("a fork while other threads compute: the child does not wait for what 
     stop = true;
     busy.join();
     CHECK(failed == 0);
+}
+
+TEST_CASE("no more threads to be had: the caller does the work") {
+    const job work;
+    CHECK(status_of_child([&] {
+              const rlimit none{1, 1};
+              if (setrlimit(RLIMIT_NPROC, &none) != 0) return true;
+              if (getuid() == 0 && setuid(65534) != 0) return true;  // no limit holds for root
+              bool refused = false;
+              try {
+                  std::thread([] {}).join();
+              } catch (const std::system_error&) {
+                  refused = true;
+              }
+              return refused && work.is_right({.threads = 2}) && work.is_right({.threads = 0}) && work.is_right({});
+          }) == 0);
 }
 
 namespace {

@@ -5,7 +5,11 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <system_error>
+#include <thread>
+#include <utility>
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <pthread.h>
@@ -17,13 +21,42 @@
 
 namespace headwise::detail {
 
+/// The threads of a pool as far as the system gives any: the tasks of one that it does not give are taken by others, or
+/// by nobody, and then the caller does the work. (Eigen's own pool hangs when it is half made.)
+struct thread_environment : Eigen::StlThreadEnvironment {
+    class EnvThread {
+    public:
+        explicit EnvThread(std::function<void()> body) {
+#if defined(__cpp_exceptions)
+            try {
+                thread_ = std::thread(std::move(body));
+            } catch (const std::system_error&) {
+                return;
+            }
+#else
+            thread_ = std::thread(std::move(body));
+#endif
+        }
+        EnvThread(const EnvThread&) = delete;
+        EnvThread& operator=(const EnvThread&) = delete;
+        ~EnvThread() {
+            if (thread_.joinable()) thread_.join();
+        }
+        void OnCancel() noexcept {}
+
+    private:
+        std::thread thread_;
+    };
+    [[nodiscard]] EnvThread* CreateThread(std::function<void()> body) { return new EnvThread(std::move(body)); }
+};
+
 /// The threads behind `threads != 1` where the caller hands no pool over, a pool and its helpers: one for the process,
 /// made at the first such call, with a thread fewer than there are processors to use, since the calling thread works
 /// too. Never destroyed, so that a static object's destructor may still compute; nor is the shared library that it is
 /// in unloaded any more. A child process that `fork` made has none of its parent's threads: it gets a pool of its own.
 class shared_threads {
 public:
-    Eigen::ThreadPool pool{std::max(1, hardware_threads() - 1)};
+    Eigen::ThreadPoolTempl<thread_environment> pool{std::max(1, hardware_threads() - 1)};
     processor_guard guard;
     crew helpers{std::chrono::microseconds(50), &guard};
 
