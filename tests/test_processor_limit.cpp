@@ -103,6 +103,25 @@ TEST_CASE("as many threads as the quota has work for: at least one, at most what
     CHECK(hardware_threads() <= static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
 }
 
+#if defined(__linux__)
+TEST_CASE("what the process may run on counts, not what the machine has") {
+    cpu_set_t before, one;
+    REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
+    CHECK(permitted_processors() == CPU_COUNT(&before));
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<std::size_t>(sched_getcpu()), &one);
+    int on_a_thread = 0;
+    std::thread([&] {
+        REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);
+        on_a_thread = permitted_processors();
+    }).join();
+    CHECK(on_a_thread == CPU_COUNT(&before));  // one pinned thread is not the process
+    REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);
+    CHECK(permitted_processors() == 1);
+    REQUIRE(sched_setaffinity(0, sizeof before, &before) == 0);
+}
+#endif
+
 TEST_CASE("how often a limit was reached, by each of the groups") {
     const tree t("0::/a\n");
     CHECK(times_stopped(t.groups()) == 0);
