@@ -201,23 +201,39 @@ template <class Result>
 inline constexpr bool refers = std::is_reference_v<Result> || shallow_array<std::remove_cvref_t<Result>> ||
                                (strided_array<std::remove_cvref_t<Result>> && std::is_trivially_copyable_v<Result>);
 
+/// Where the first element of an array, or a number, lies; null of anything else, and of an array without elements.
+template <class Result>
+[[nodiscard]] auto address_of(Result& result) noexcept {
+    if constexpr (strided_array<std::remove_cvref_t<Result>>) {
+        return elements_of(result).at.size() == 0 ? nullptr : result.data();
+    } else if constexpr (comparable_array<Result>) {
+        return elements_of(result).at.size() == 0 ? nullptr : std::data(result);
+    } else if constexpr (element<std::remove_cvref_t<Result>>) {
+        return std::addressof(result);
+    } else {
+        return static_cast<const void*>(nullptr);
+    }
+}
+
+/// May what a result of this type refers to be overwritten?
+template <class Result>
+inline constexpr bool can_be_poisoned = [] {
+    if constexpr (!refers<Result>) return false;
+    else {
+        using value = std::remove_pointer_t<decltype(address_of(std::declval<std::add_lvalue_reference_t<Result>>()))>;
+        return !std::is_const_v<value> && !std::is_same_v<value, bool>;
+    }
+}();
+
 /// Fills an output with NaN, before a call that must overwrite it: all bits set is a NaN in every floating-point
 /// format.
-template <class Array>
-void poison(Array&& array) {
-    if constexpr (comparable_array<Array>) {
-        auto* data = [&] {
-            if constexpr (strided_array<std::remove_cvref_t<Array>>) return array.data();
-            else return std::data(array);
-        }();
-        using value = std::remove_pointer_t<decltype(data)>;
-        if constexpr (!std::is_const_v<value> && !std::is_same_v<value, bool>) {
-            for_each_element(elements_of(array), [&](const value* x) {
-                std::memset(static_cast<void*>(const_cast<value*>(x)), 0xff,
-                            sizeof(value));  // the pointer came without const
-            });
-        }
-    }
+template <class Output>
+void poison(Output& output) {
+    const auto fill = [](const auto* x) {
+        std::memset(const_cast<void*>(static_cast<const void*>(x)), 0xff, sizeof *x);  // the address came without const
+    };
+    if constexpr (comparable_array<Output>) for_each_element(elements_of(output), fill);
+    else fill(std::addressof(output));
 }
 
 /// What an output looks like, beyond agreeing: an answer of zeros agrees with many things.
