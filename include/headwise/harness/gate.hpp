@@ -53,6 +53,7 @@ public:
             std::uint64_t hash = 0xcbf29ce484222325ull;
             detail::for_each_element(elements, [&hash](const auto* x) {
                 std::uint64_t word = 0;
+                static_assert(sizeof *x <= sizeof word);
                 std::memcpy(&word, x, sizeof *x);
                 hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
                 hash ^= hash >> 32;
@@ -250,7 +251,7 @@ output_facts facts_of(const Array& array) {
             unsigned char set[sizeof(T)];
             std::memset(set, 0xff, sizeof(T));
             ++facts.elements;
-            if (static_cast<double>(*x) == 0) ++facts.zeros;
+            if (to_double(*x) == 0) ++facts.zeros;
             // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): the poison is a pattern of bits
             if constexpr (!std::is_integral_v<T>) facts.unwritten += std::memcmp(x, set, sizeof(T)) == 0;
         });

@@ -83,7 +83,7 @@ private:
     }
     static constexpr double epsilon() {
         if constexpr (std::numeric_limits<A>::is_integer) return 0;
-        else return static_cast<double>(std::numeric_limits<A>::epsilon());
+        else return to_double(std::numeric_limits<A>::epsilon());
     }
 
     /// Is what stands at (nearly) every sampled place what `predict(place)` says? No prediction, no explanation.

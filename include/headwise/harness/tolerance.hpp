@@ -160,7 +160,7 @@ double dot_gamma(std::ptrdiff_t roundings) {
         refuse(std::string("tolerance::dot: D = ") + std::to_string(roundings) + " is too large for the bound to hold");
     const double gamma = nu / (1 - nu);
     if constexpr (!small_float<T>) return gamma;
-    else return gamma + (1 + gamma) * static_cast<double>(std::numeric_limits<T>::epsilon()) / 2;
+    else return gamma + (1 + gamma) * to_double(std::numeric_limits<T>::epsilon()) / 2;
 }
 
 template <class T>
@@ -221,7 +221,7 @@ tolerance tolerance::dot(const Q& q_array, const K& k_array, double scale) {
     bound->shape = {qs[0], qs[1], qs[2], ks[2]};
     bound->depth = qs[3];
     bound->group = qs[1] == ks[1] ? 1 : qs[1] / ks[1];
-    bound->unit = detail::small_float<T> ? static_cast<double>(std::numeric_limits<T>::epsilon()) / 2
+    bound->unit = detail::small_float<T> ? detail::to_double(std::numeric_limits<T>::epsilon()) / 2
                                          : (std::same_as<T, double> ? 0x1p-53 : 0x1p-24);
     bound->scale = scale;
     // The products row * column are rounded to the type again: 1 + 2^-22 outweighs what that can lose.

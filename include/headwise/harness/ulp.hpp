@@ -51,11 +51,19 @@ constexpr bool is_equal(bits_of<Float> a, bits_of<Float> b) noexcept {
     return (a == b && !is_nan<Float>(a)) || magnitude<Float>(a | b) == 0;
 }
 
-/// A floating-point class that the library does not know by name (Eigen::half, Eigen::bfloat16, …).
+/// A floating-point class of two bytes that the library does not know by name (Eigen::half, Eigen::bfloat16, …).
+/// Larger classes that convert to float hold something else: identifiers, dual numbers, references.
 template <class T>
-concept small_float = std::is_class_v<T> && requires(const T& x) {
+concept small_float = std::is_class_v<T> && sizeof(T) == 2 && requires(const T& x) {
     static_cast<float>(x);
 };
+
+/// x as a double; of a class no more is asked than the conversion to float.
+template <class T>
+constexpr double to_double(const T& x) {
+    if constexpr (small_float<T>) return static_cast<double>(static_cast<float>(x));
+    else return static_cast<double>(x);
+}
 
 /// Steps between two sign-and-magnitude patterns.
 template <std::unsigned_integral Bits>
@@ -76,8 +84,8 @@ inline constexpr std::uint64_t not_comparable = std::numeric_limits<std::uint64_
 /// steps go on through zero and up to the infinities. One bit pattern is at distance 0 from itself, NaN included; a NaN
 /// is `not_comparable` with all else. For float, double and 2-byte classes in the IEEE order (half, bfloat16).
 template <class T>
-requires std::same_as<T, float> || std::same_as<T, double> ||(detail::small_float<T> && sizeof(T) == 2)
-    [[nodiscard]] constexpr std::uint64_t ulp_distance(const T& a, const T& b) noexcept {
+    requires std::same_as<T, float> || std::same_as<T, double> || detail::small_float<T>
+[[nodiscard]] constexpr std::uint64_t ulp_distance(const T& a, const T& b) noexcept {
     const auto x = detail::to_bits(a), y = detail::to_bits(b);
     if (x == y) return 0;
     if constexpr (detail::small_float<T>) {
