@@ -72,3 +72,13 @@ TEST_CASE("of the classes that convert to float, those of two bytes are numbers"
     CHECK(of(std::ref(one), std::ref(one))["b"].verified);
     CHECK(of(std::ref(one), std::ref(two))["b"].verdict == verdict::mismatch);
 }
+
+#if defined(__SIZEOF_INT128__)
+TEST_CASE("integers wider than 64 bits are compared whole, by ==") {
+    __extension__ using wide = __int128;
+    const wide one = 1, far = one + (one << 64);
+    static_assert(!element<wide>);  // with GNU extensions it is arithmetic
+    CHECK(of(one, one)["b"].verified);
+    CHECK(of(one, far)["b"].verdict == verdict::mismatch);
+}
+#endif

@@ -16,9 +16,11 @@
 
 namespace headwise {
 
-/// A value that can be compared: an arithmetic one, or a class that converts to float (half, bfloat16).
+/// A value that can be compared: an arithmetic one of up to 8 bytes (with GNU extensions __int128 is arithmetic too),
+/// or a class of two bytes that converts to float (half, bfloat16). Not long double, even where that is a double.
 template <class T>
-concept element = (std::is_arithmetic_v<T> && !std::same_as<T, long double>) || detail::small_float<T>;
+concept element =
+    (std::is_arithmetic_v<T> && sizeof(T) <= 8 && !std::same_as<T, long double>) || detail::small_float<T>;
 
 /// `.data()`, `.shape()` and `.strides()` (in elements; zero and negative ones allowed), both arrays of one rank, 1
 /// to 4.
