@@ -1,7 +1,9 @@
 // What arms may return: which types are numbers, which are compared by ==, and how a difference reads.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -82,3 +84,23 @@ TEST_CASE("integers wider than 64 bits are compared whole, by ==") {
     CHECK(of(one, far)["b"].verdict == verdict::mismatch);
 }
 #endif
+
+TEST_CASE("a reason shows two values in as many digits as tell them apart, and integers in full") {
+    const auto reason = [](auto actual, auto expected) { return of(expected, actual)["b"].reason; };
+    compare_options exact = brief;
+    exact.closeness = tolerance::bitwise();
+    const auto exactly = [&](auto actual, auto expected) { return of(expected, actual, exact)["b"].reason; };
+    CHECK(says(exactly(0.1 + 1e-12, 0.1 - 2e-8), ": 0.1 instead of 0.09999998"));
+    CHECK(says(exactly(0.1f, std::nextafter(0.1f, 1.0f)), ": 0.1 instead of 0.10000001"));
+    CHECK(says(exactly(0.1, std::nextafter(0.1, 1.0)), ": 0.10000000000000001 instead of 0.10000000000000002"));
+    CHECK(says(exactly(0.0, -0.0), ": 0 instead of -0"));
+    const std::int64_t large = (std::int64_t{1} << 53) + 1;
+    CHECK(says(reason(-large, large), ": -9007199254740993 instead of 9007199254740993"));
+    CHECK(says(exactly(large, large - 1), ": 9007199254740993 instead of 9007199254740992"));
+    CHECK(says(exactly(~std::uint64_t{0}, std::uint64_t{1}), ": 18446744073709551615 instead of 1"));
+    CHECK(says(exactly(std::numeric_limits<std::int64_t>::min(), std::int64_t{1}), ": -9223372036854775808 instead"));
+    CHECK(says(reason(1234567, 2), ": 1234567 instead of 2"));
+    CHECK(says(reason(1.5, 2), ": 1.5 instead of 2"));
+    CHECK(says(close_report(std::array{large}, std::array{large - 1}, tolerance::bitwise()).text(),
+               "actual 9007199254740993, expected 9007199254740992\n"));
+}

@@ -39,6 +39,8 @@ struct close_report {
         std::optional<double> relative;     ///< absolute / |expected|; none where expected is zero
         double allowed = 0;                 ///< the tolerance at this place
         std::optional<std::uint64_t> ulps;  ///< none for integers and mixed types
+        /// |actual| and |expected| of integers, in full: a double holds 53 bits of them.
+        std::optional<std::uint64_t> actual_integer, expected_integer;
     };
 
     close_report() = default;
@@ -153,7 +155,15 @@ private:
         put(d.absolute, widened<num>(j.error)), put(d.allowed, widened<num>(j.allowed));
         if (j.kind == kind::finite && d.expected != 0) d.relative = d.absolute / std::abs(d.expected);
         if constexpr (std::is_same_v<A, B> && !std::is_integral_v<A>) d.ulps = ulp_distance(a, b);
+        if constexpr (std::is_integral_v<A>) d.actual_integer = size_of(a);
+        if constexpr (std::is_integral_v<B>) d.expected_integer = size_of(b);
         return d;
+    }
+
+    template <class Integer>
+    static std::uint64_t size_of(Integer x) noexcept {
+        const auto bits = static_cast<std::uint64_t>(+x);  // the promotion lets bool and char in
+        return +x < 0 ? 0 - bits : bits;
     }
 
     /// Keeps a finite pair wherever it is the greatest so far, and tells the scanner what there is to beat: a record

@@ -5,9 +5,11 @@
 #include <charconv>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <limits>
 #include <iterator>
+#include <optional>
 #include <ostream>
 #include <string>
 
@@ -32,6 +34,23 @@ inline std::string value_text(double x, bool single) {
     if (!is_finite<double>(bits)) return bits >> 63 ? "-inf" : "inf";
     std::string text = general(x, single ? 9 : 17);
     return magnitude<double>(bits) == 0 ? text : text + " (" + hex_text(x) + ")";
+}
+
+/// An integer in full, a number in so many digits.
+inline std::string short_text(double x, const std::optional<std::uint64_t>& integer, int digits) {
+    if (integer) return (x < 0 ? "-" : "") + std::to_string(*integer);
+    const auto bits = to_bits(x);
+    return is_finite<double>(bits) ? general(x, digits) : value_text(x, false);
+}
+
+/// "0.1 instead of 0.2": both in as many digits as tell them apart, at least six.
+inline std::string instead_text(const close_report::difference& d, bool single) {
+    std::string actual, expected;
+    for (int digits = 6; digits <= (single ? 9 : 17) && actual == expected; ++digits) {
+        actual = short_text(d.actual, d.actual_integer, digits);
+        expected = short_text(d.expected, d.expected_integer, digits);
+    }
+    return actual + " instead of " + expected;
 }
 
 /// Three digits, rounded up: a tolerance that is printed would pass.
@@ -61,8 +80,11 @@ inline std::string tolerance_text(const tolerance& rule) {
 
 inline std::string difference_text(const close_report::difference& d, const close_report& report) {
     const bool single = report.single;
-    std::string text = index_text(d.index, report.rank) + ": actual " + value_text(d.actual, single) + ", expected " +
-                       value_text(d.expected, single);
+    const auto value = [&](double x, const std::optional<std::uint64_t>& integer) {
+        return integer ? short_text(x, integer, 0) : value_text(x, single);
+    };
+    std::string text = index_text(d.index, report.rank) + ": actual " + value(d.actual, d.actual_integer) +
+                       ", expected " + value(d.expected, d.expected_integer);
     if (d.ulps && *d.ulps != not_comparable) text += std::string(", ") + std::to_string(*d.ulps) + " ulp";
     return text;
 }

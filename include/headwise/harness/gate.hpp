@@ -117,8 +117,7 @@ struct default_agreement {
         return {false, std::to_string(report.mismatches) + " of " + std::to_string(report.total) +
                            (report.total == 1 ? " element" : " elements") +
                            (report.mismatches == 1 ? " differs" : " differ") + ", the first at " +
-                           index_text(first.index, report.rank) + ": " + general(first.actual, 6) + " instead of " +
-                           general(first.expected, 6)};
+                           index_text(first.index, report.rank) + ": " + instead_text(first, report.single)};
     }
 };
 
