@@ -104,3 +104,19 @@ TEST_CASE("a reason shows two values in as many digits as tell them apart, and i
     CHECK(says(close_report(std::array{large}, std::array{large - 1}, tolerance::bitwise()).text(),
                "actual 9007199254740993, expected 9007199254740992\n"));
 }
+
+TEST_CASE("NaN that both arms return is named, and what lets it agree") {
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    const numbers x{1, 2, std::copysign(nan, -1.0), nan}, y{1, 2, 3, nan};
+    const comparison c = of(x, x);
+    CHECK(c["b"].reason ==
+          "2 of 4 elements differ, the first at (2): nan instead of nan; 2 are NaN in both outputs, which agree where "
+          "the tolerance says .equal_nan = true");
+    CHECK(c.notes.at(0) == "2 outputs of a are NaN");
+    CHECK(says(of(x, y)["b"].reason, "the first at (2): 3 instead of nan; 1 is NaN in both outputs, which agree"));
+    CHECK(of(nan, 1.0).notes.at(0) == "1 output of a is NaN");
+    CHECK_FALSE(says(of(numbers{1, nan}, numbers{1, 2})["b"].reason, "equal_nan"));
+    compare_options as_torch = brief;
+    as_torch.closeness = tolerance::within({.equal_nan = true});
+    CHECK(of(x, x, as_torch)["b"].verified);
+}

@@ -247,7 +247,9 @@ private:
             static_cast<double>(facts.zeros) / static_cast<double>(std::max<std::size_t>(facts.elements, 1));
         if (all_zero_) note("all outputs are zero: that they agree says nothing");
         else if (zeros > 0.9) note(percent_text(zeros) + " of the outputs are zero: that they agree says little");
-        if (facts.unwritten != 0) note(counted(facts.unwritten, "output") + " of " + found_.arms[0].name + " are NaN");
+        const std::size_t nans = nans_in(*reference_);
+        if (nans != 0)
+            note(counted(nans, "output") + " of " + found_.arms[0].name + (nans == 1 ? " is" : " are") + " NaN");
     }
 
     void measure() {

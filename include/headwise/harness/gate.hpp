@@ -114,10 +114,15 @@ struct default_agreement {
     static agreement explain(const close_report& report) {
         if (report) return {};
         const close_report::difference& first = report.first[0];
+        const std::string nan =
+            report.nan_both == 0 || !report.rule.arithmetic()
+                ? ""
+                : "; " + std::to_string(report.nan_both) + (report.nan_both == 1 ? " is" : " are") +
+                      " NaN in both outputs, which agree where the tolerance says .equal_nan = true";
         return {false, std::to_string(report.mismatches) + " of " + std::to_string(report.total) +
                            (report.total == 1 ? " element" : " elements") +
                            (report.mismatches == 1 ? " differs" : " differ") + ", the first at " +
-                           index_text(first.index, report.rank) + ": " + instead_text(first, report.single)};
+                           index_text(first.index, report.rank) + ": " + instead_text(first, report.single) + nan};
     }
 };
 
@@ -256,6 +261,18 @@ output_facts facts_of(const Array& array) {
         });
     }
     return facts;
+}
+
+/// How many numbers of an output are NaN, of whatever pattern.
+template <class Output>
+std::size_t nans_in(const Output& output) {
+    std::size_t count = 0;
+    const auto look = [&count]<class T>(const T* x) {
+        if constexpr (!std::is_integral_v<T>) count += is_nan<double>(load<double>(*x));
+    };
+    if constexpr (comparable_array<Output>) for_each_element(elements_of(output), look);
+    else if constexpr (element<Output>) look(&output);
+    return count;
 }
 
 /// A dense copy of an array that lives elsewhere.
