@@ -189,6 +189,11 @@ TEST_CASE("numbers read well and read back") {
     CHECK(detail::confidence_text(0.999) == "99.9 %");
     CHECK(detail::json(0.1) == "0.1");
     CHECK(detail::json(1.0 / 3) == "0.3333333333333333");
+    const detail::ratio_text small({3e-5, 2.97e-5, 3.04e-5});
+    CHECK(small.estimate == "0.0000300x");
+    CHECK(small.range == "0.0000297-0.0000304");
+    CHECK(detail::ratio_text({1e-300, 0, 1}).estimate.size() == 305);  // printed, whatever it is
+    CHECK(detail::ratio_text({0.0123, 0.0122, 0.0124}).estimate == "0.0123x");
     CHECK(detail::decimals_for(0.14) == 2);
     CHECK(detail::decimals_for(0.0012) == 4);
     CHECK(detail::decimals_for(1e-7) == 4);

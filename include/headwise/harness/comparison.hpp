@@ -103,11 +103,18 @@ namespace detail {
     return text + " %";
 }
 
+/// The decimals of a ratio. Below 0.01 they are as many as show three digits of it.
+[[nodiscard]] inline int ratio_decimals(const interval& ratio) noexcept {
+    const int decimals = decimals_for(ratio.high - ratio.low);
+    if (!(ratio.estimate > 0 && ratio.estimate < 0.01)) return decimals;
+    return std::max(decimals, 2 - static_cast<int>(std::floor(std::log10(ratio.estimate))));
+}
+
 /// A ratio in two pieces of text: "7.31x" and "7.24-7.38".
 struct ratio_text {
     std::string estimate, range;
     explicit ratio_text(const interval& ratio) {
-        const int decimals = decimals_for(ratio.high - ratio.low);
+        const int decimals = ratio_decimals(ratio);
         estimate = fixed(ratio.estimate, decimals) + "x";
         range = fixed(ratio.low, decimals) + "-" +
                 (std::isfinite(ratio.high) ? fixed(ratio.high, decimals) : std::string("?"));
