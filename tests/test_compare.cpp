@@ -331,3 +331,18 @@ TEST_CASE("on this machine, too: it runs, and what it says is consistent") {
         CHECK(c.arms[1].speedup->estimate <= c.arms[1].speedup->high);
     }
 }
+
+TEST_CASE("calls too short to be timed one by one, as a setup has them timed, are remarked on") {
+    simulated_machine m;
+    const auto notes_of = [&](double ns, auto setup) {
+        std::string notes;
+        for (const std::string& note :
+             on(m, brief, arm{"short", [&, ns] { m.work(ns); }, setup}, arm{"long", [&] { m.work(5'000); }}).notes)
+            notes += note;
+        return notes;
+    };
+    const auto setup = [] {};
+    CHECK(says(notes_of(200, setup), "timed by itself, since an arm has a setup: calls below 1 us, as those of short"));
+    CHECK_FALSE(says(notes_of(2'000, setup), "timed by itself"));
+    CHECK_FALSE(says(notes_of(200, no_setup{}), "timed by itself"));
+}

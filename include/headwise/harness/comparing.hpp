@@ -339,6 +339,7 @@ private:
         }
         if (found_.control_failed)
             note("identical code came out different in this run: differences no larger are not believed");
+        remark_on_short_calls();
         if (found_.stolen > 0.01) note("the hypervisor gave " + percent_text(found_.stolen) + " of the time to others");
         if (found_.stopped > 0)
             note("a limit of processor time (a container's) was reached " +
@@ -348,6 +349,17 @@ private:
         [[maybe_unused]] static const bool once = first = true;  // in one call of a process: the machine stays the same
         if (!first) return;
         for (std::string& warning : environment_warnings()) note(std::move(warning));
+    }
+
+    /// A row of calls can be as long as it must be; a call that is timed by itself is as long as it is.
+    void remark_on_short_calls() {
+        if (found_.blocks == 0 || !(contender<Arms>::has_setup || ...)) return;
+        const arm_result* shortest = nullptr;
+        for (const arm_result& arm : found_.arms)
+            if (shortest == nullptr || arm.time.median < shortest->time.median) shortest = &arm;
+        if (shortest->time.median < 1000)
+            note("each call is timed by itself, since an arm has a setup: calls below 1 us, as those of " +
+                 shortest->name + ", cannot be timed well so");
     }
 
     void note(std::string text) { found_.notes.push_back(std::move(text)); }
