@@ -151,6 +151,15 @@ TEST_CASE("Markdown escapes what would end a cell") {
           }).find("| a\\|b | 9.80 us | 0.051 % | 7.31x | 7.24-7.38 | faster | agree |\n") != std::string::npos);
 }
 
+TEST_CASE("Markdown shows what would be an element of HTML") {
+    comparison c = example();
+    c.arms.resize(2);
+    c.arms[1].name = "vector<float>&";
+    const std::string text = written([&](std::ostream& out) { write_markdown(out, c); });
+    CHECK(text.find("| vector&lt;float>&amp; | 9.80 us") != std::string::npos);
+    CHECK(text.find("\nvector&lt;float>&amp; is 7.31x as fast as loop") != std::string::npos);
+}
+
 TEST_CASE("CSV has a line for each sample") {
     comparison c = example();
     c.arms.resize(1);

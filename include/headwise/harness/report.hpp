@@ -178,21 +178,34 @@ inline std::ostream& operator<<(std::ostream& out, const comparison& c) {
     return out;
 }
 
+namespace detail {
+
+/// Text as Markdown shows it, in a cell too: vector<float> would be an unknown element, and not shown.
+[[nodiscard]] inline std::string markdown(std::string_view text) {
+    std::string out;
+    for (const char ch : text) {
+        if (ch == '|') out += "\\|";
+        else if (ch == '<') out += "&lt;";
+        else if (ch == '&') out += "&amp;";
+        else out += ch;
+    }
+    return out;
+}
+
+}  // namespace detail
+
 /// The same table for a pull request.
 inline void write_markdown(std::ostream& out, const comparison& c) {
     const auto rows = detail::table_rows(c);
     for (std::size_t r = 0; r < rows.size(); ++r) {
-        for (std::string cell : rows[r]) {
-            for (std::size_t at = 0; (at = cell.find('|', at)) != std::string::npos; at += 2) cell.insert(at, 1, '\\');
-            out << "| " << cell << ' ';
-        }
+        for (const std::string& cell : rows[r]) out << "| " << detail::markdown(cell) << ' ';
         out << "|\n";
         if (r != 0) continue;
         for (const bool right : detail::aligned_right(rows[0].size())) out << (right ? "|---:" : "|---");
         out << "|\n";
     }
     out << '\n';
-    for (std::size_t i = 1; i < c.arms.size(); ++i) out << sentence(c, i) << "  \n";
+    for (std::size_t i = 1; i < c.arms.size(); ++i) out << detail::markdown(sentence(c, i)) << "  \n";
     out << detail::provenance(c) << '\n';
 }
 
