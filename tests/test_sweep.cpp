@@ -2,8 +2,10 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <locale>
 #include <sstream>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <headwise/harness/sweep.hpp>
@@ -76,4 +78,34 @@ TEST_CASE("one table for all") {
     CHECK(out.str().find(" n  linear  constant  speed-up") == 0);
     CHECK(out.str().find("all intervals together hold at 95 %") != std::string::npos);
     CHECK(out.str().find("constant becomes faster than linear between n = 10 and 90, about 30") != std::string::npos);
+}
+
+TEST_CASE("where the winner changes is said by the points' labels, and about where only between numbers") {
+    struct german : std::numpunct<char> {
+        char do_thousands_sep() const override { return '.'; }
+        std::string do_grouping() const override { return "\3"; }
+    };
+    const auto text_of_change = [](const auto& first, const auto& second) {
+        using value = std::remove_cvref_t<decltype(first)>;
+        int at = 0;
+        const sweep_result s = sweep({}, "n", std::vector<value>{first, second}, [&](const value&, const auto&) {
+            comparison c;
+            c.arms.resize(2);
+            c.arms[0].name = "a", c.arms[1].name = "b";
+            const double ratio = at++ == 0 ? 0.5 : 2;
+            c.arms[1].speedup = interval{ratio, ratio, ratio};
+            c.arms[1].verdict = ratio > 1 ? verdict::faster : verdict::slower;
+            return c;
+        });
+        std::ostringstream out;
+        out.imbue(std::locale(std::locale::classic(), new german));
+        out << s;
+        const std::string text = out.str();
+        return text.substr(text.find("between"));
+    };
+    CHECK(text_of_change(std::string("random"), std::string("sorted")) == "between n = random and sorted\n");
+    CHECK(text_of_change(262144, 1048576) == "between n = 262144 and 1048576, about 524000\n");
+    CHECK(text_of_change(262144.0, 1048576.0) == "between n = 262144 and 1048576, about 524000\n");
+    CHECK(text_of_change(0.001f, 0.004f) == "between n = 0.001 and 0.004, about 0.002\n");
+    CHECK(text_of_change(1, 2) == "between n = 1 and 2, about 1.41\n");
 }

@@ -5,8 +5,6 @@
 #pragma once
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <cstddef>
 #include <ostream>
 #include <string>
@@ -84,17 +82,6 @@ inline void add_pairs(page& p, const comparison& c, std::string_view heading, bo
         if (!heading.empty()) p.heading(std::exchange(heading, {}));
         p.figure(std::exchange(caption, {}), [&](double width) { return ratios_svg(pairs, width); });
     }
-}
-
-/// Are the sweep's parameters numbers, and not places in a list?
-[[nodiscard]] inline bool numeric(const sweep_result& s) {
-    return s.points.size() > 1 && std::all_of(s.points.begin(), s.points.end(), [](const sweep_point& point) {
-               double value = 0;
-               const char* const end = point.label.data() + point.label.size();
-               const auto [stop, error] = std::from_chars(point.label.data(), end, value);
-               return error == std::errc{} && stop == end &&
-                      std::abs(value - point.parameter) <= 1e-4 * std::abs(value);
-           });
 }
 
 [[nodiscard]] inline std::vector<plot_interval> intervals_of(const sweep_result& s) {
@@ -190,11 +177,7 @@ inline void write_html(std::ostream& out, const sweep_result& s, const page_opti
     page p(options.title.empty() ? "Over " + s.parameter : options.title);
     if (!options.verdict.empty()) p.verdict(options.verdict);
     const std::vector<crossover> changes = s.crossovers();
-    for (const crossover& x : changes) {
-        p.verdict(x.arm + " becomes " + (x.faster_after ? "faster" : "slower") + " than " +
-                  s.points.front().result.arms.front().name + " between " + s.parameter + " = " + shortest(x.before) +
-                  " and " + shortest(x.after) + ", about " + fixed(x.estimate, std::abs(x.estimate) < 10 ? 1 : 0));
-    }
+    for (const crossover& x : changes) p.verdict(crossover_text(s, x));
     if (changes.empty() && !s.points.empty() && options.verdict.empty())
         p.verdict("No winner changes over " + s.parameter);
     const std::string title = s.points.empty() || s.points.front().result.arms.empty()

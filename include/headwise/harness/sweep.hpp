@@ -1,6 +1,8 @@
 // The same comparison for a list of parameters: one table, one confidence for all of it, and where the winner changes.
 #pragma once
 
+#include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +17,7 @@
 
 #include <headwise/error.hpp>
 #include <headwise/harness/compare.hpp>
+#include <headwise/harness/number_text.hpp>
 #include <headwise/harness/report.hpp>
 
 namespace headwise {
@@ -31,6 +34,7 @@ struct crossover {
     double before, after;
     double estimate;  ///< where the line between the two, in ln(parameter) (or, at or below zero, parameter), is at 1
     bool faster_after;
+    std::string before_label, after_label;  ///< of the two points
 };
 
 struct sweep_result {
@@ -50,7 +54,7 @@ struct sweep_result {
                 if (arm.verdict != verdict::faster && arm.verdict != verdict::slower) continue;
                 if (last != nullptr && last->result.arms[i].verdict != arm.verdict) {
                     found.push_back({arm.name, last->parameter, point.parameter, between(*last, point, i),
-                                     arm.verdict == verdict::faster});
+                                     arm.verdict == verdict::faster, last->label, point.label});
                 }
                 last = &point;
             }
@@ -67,6 +71,41 @@ private:
         return std::lerp(a.parameter, b.parameter, share);
     }
 };
+
+namespace detail {
+
+/// How a point is called: a number by the fewest digits that read back as it, all else as it prints itself.
+template <class Value>
+[[nodiscard]] std::string label_of(const Value& value) {
+    if constexpr (std::is_floating_point_v<Value>) {
+        char buffer[64];
+        return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
+    } else {
+        std::ostringstream label;
+        label.imbue(std::locale::classic());
+        label << value;
+        return label.str();
+    }
+}
+
+/// Are the sweep's parameters numbers, and not places in a list?
+[[nodiscard]] inline bool numeric(const sweep_result& s) {
+    return s.points.size() > 1 && std::all_of(s.points.begin(), s.points.end(), [](const sweep_point& point) {
+               const auto value = number_in(point.label);
+               return value && std::abs(*value - point.parameter) <= 1e-4 * std::abs(*value);
+           });
+}
+
+/// "fused becomes faster than loop between n = 16 and 64, about 23.5"; where the points are no numbers, that is all.
+[[nodiscard]] inline std::string crossover_text(const sweep_result& s, const crossover& x) {
+    std::string text = x.arm + " becomes " + (x.faster_after ? "faster" : "slower") + " than " +
+                       s.points.front().result.arms.front().name + " between " + s.parameter + " = " + x.before_label +
+                       " and " + x.after_label;
+    if (numeric(s)) text += ", about " + label_of(number_in(general(x.estimate, 3)).value_or(x.estimate));
+    return text;
+}
+
+}  // namespace detail
 
 /// Calls `compare_at(value, options)` for each of `values`; it makes its arms and returns `compare(options, arms...)`.
 /// The budget and the permitted error are shared out evenly: the confidence holds for the whole table.
@@ -85,12 +124,9 @@ template <class Values, class CompareAt>
     each.confidence = 1 - (1 - options.confidence) / static_cast<double>(count);
     sweep_result result{std::move(parameter), options.confidence, {}};
     for (const auto& value : values) {
-        std::ostringstream label;
-        label.imbue(std::locale::classic());
-        label << value;
         double number = static_cast<double>(result.points.size());
         if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(value)>>) number = static_cast<double>(value);
-        result.points.push_back({label.str(), number, compare_at(value, std::as_const(each))});
+        result.points.push_back({detail::label_of(value), number, compare_at(value, std::as_const(each))});
     }
     return result;
 }
@@ -121,11 +157,7 @@ inline std::ostream& operator<<(std::ostream& out, const sweep_result& sweep) {
     }
     detail::write_columns(out, rows, right);
     out << "\nall intervals together hold at " << detail::confidence_text(sweep.confidence) << '\n';
-    for (const crossover& x : sweep.crossovers()) {
-        out << x.arm << " becomes " << (x.faster_after ? "faster" : "slower") << " than " << arms.front().name
-            << " between " << sweep.parameter << " = " << x.before << " and " << x.after << ", about "
-            << detail::fixed(x.estimate, std::abs(x.estimate) < 10 ? 1 : 0) << '\n';
-    }
+    for (const crossover& x : sweep.crossovers()) out << detail::crossover_text(sweep, x) << '\n';
     return out;
 }
 
