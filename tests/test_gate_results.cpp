@@ -120,3 +120,16 @@ TEST_CASE("NaN that both arms return is named, and what lets it agree") {
     as_torch.closeness = tolerance::within({.equal_nan = true});
     CHECK(of(x, x, as_torch)["b"].verified);
 }
+
+TEST_CASE("long double must be equal, and the reason says why no tolerance was asked") {
+    const long double third = 1.0L / 3;
+    const double rounded = static_cast<double>(third);
+    CHECK(of(third, third)["b"].verified);
+    const char* const expected = "its result is not equal; numbers wider than double, as long double, must be";
+    CHECK(says(of(2 * third, third)["b"].reason, expected));
+    if (static_cast<long double>(rounded) != third) CHECK(says(of(third, rounded)["b"].reason, expected));
+    const std::vector<long double> x{third}, y{2 * third};
+    CHECK(of(x, x)["b"].verified);
+    CHECK(says(of(x, y)["b"].reason, expected));
+    CHECK(of(id{1}, id{2})["b"].reason == "its result is not equal");
+}

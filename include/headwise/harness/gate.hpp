@@ -88,6 +88,13 @@ struct agreement {
     std::string why;
 };
 
+/// Numbers that `closeness` does not know, or an array of them: long double and other wide ones.
+template <class T>
+concept wide_numbers = (std::is_arithmetic_v<T> && !element<T>) || requires(const T& array) {
+    requires std::is_arithmetic_v<std::remove_cvref_t<decltype(*std::data(array))>>;
+    requires !element<std::remove_cvref_t<decltype(*std::data(array))>>;
+};
+
 /// Numbers by `close_report`, anything else by ==.
 struct default_agreement {
     tolerance closeness;
@@ -104,10 +111,16 @@ struct default_agreement {
         } else {
             static_assert(
                 requires { static_cast<bool>(actual == expected); },
-                "compare: the arms' results are neither numbers, nor arrays of numbers, nor comparable with ==; "
-                "pass an agreement: compare(options, [](const auto& actual, const auto& expected) { ... }, arms...)");
+                "compare: the arms' results are neither numbers, nor arrays of numbers (both of integers of up to 64 "
+                "bits, float, double, or a class of two bytes that converts to float; not of long double), nor "
+                "comparable with ==; pass an agreement: compare(options, [](const auto& actual, const auto& expected) "
+                "{ ... }, arms...)");
             if (actual == expected) return {};
-            return {false, "its result is not equal"};
+            if constexpr (wide_numbers<Actual> || wide_numbers<Expected>)
+                return {false,
+                        "its result is not equal; numbers wider than double, as long double, must be: closeness "
+                        "is for types up to double"};
+            else return {false, "its result is not equal"};
         }
     }
 
