@@ -196,6 +196,11 @@ TEST_CASE("numbers read well and read back") {
     CHECK(detail::percent_text(0.33) == "33 %");
     CHECK(detail::confidence_text(0.95) == "95 %");
     CHECK(detail::confidence_text(0.999) == "99.9 %");
+    CHECK(detail::confidence_text(1 - 0.05 / 7) == "99.286 %");
+    CHECK(detail::confidence_text(0.999999) == "99.9999 %");
+    CHECK(detail::confidence_text(0.99999) == "99.999 %");
+    CHECK(detail::confidence_text(1 - 0.05 / 7000) == "99.99929 %");
+    CHECK(detail::confidence_text(1) == "100 %");
     CHECK(detail::json(0.1) == "0.1");
     CHECK(detail::json(1.0 / 3) == "0.3333333333333333");
     const detail::ratio_text small({3e-5, 2.97e-5, 3.04e-5});

@@ -96,8 +96,11 @@ namespace detail {
     return fixed(percent, percent >= 9.95 ? 0 : percent >= 0.995 ? 1 : percent >= 0.0995 ? 2 : 3) + " %";
 }
 
+/// "95 %", "99.286 %"; near to 100 % as many digits as tell it from that.
 [[nodiscard]] inline std::string confidence_text(double confidence) {
-    std::string text = fixed(100 * confidence, 3);
+    const double error = 100 * (1 - confidence);
+    const int decimals = error > 0 && error < 0.01 ? 1 - static_cast<int>(std::floor(std::log10(error))) : 3;
+    std::string text = fixed(100 * confidence, decimals);
     text.erase(text.find_last_not_of('0') + 1);
     if (text.back() == '.') text.pop_back();
     return text + " %";
