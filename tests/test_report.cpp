@@ -160,6 +160,13 @@ TEST_CASE("Markdown shows what would be an element of HTML") {
     CHECK(text.find("\nvector&lt;float>&amp; is 7.31x as fast as loop") != std::string::npos);
 }
 
+TEST_CASE("columns are as wide as their characters, not as their bytes") {
+    const std::vector<std::vector<std::string>> rows{{"na\xc3\xafve \xe2\x88\x91", "1"}, {"fused", "23"}};
+    CHECK(written([&](std::ostream& out) {
+              detail::write_columns(out, rows, {false, true});
+          }) == "na\xc3\xafve \xe2\x88\x91   1\nfused    23\n");
+}
+
 TEST_CASE("CSV has a line for each sample") {
     comparison c = example();
     c.arms.resize(1);

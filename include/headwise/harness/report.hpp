@@ -30,17 +30,23 @@ namespace detail {
     return fixed(ns, ns < 9.995 ? 2 : ns < 99.95 ? 1 : 0) + " " + std::string(units[unit]);
 }
 
+/// Characters of UTF-8: every byte but those that go on with one.
+[[nodiscard]] inline std::size_t code_points(std::string_view text) noexcept {
+    return static_cast<std::size_t>(std::count_if(
+        text.begin(), text.end(), [](char ch) { return (static_cast<unsigned char>(ch) & 0xc0) != 0x80; }));
+}
+
 /// Rows of cells to columns: the first left-aligned, the others as `right` says.
 inline void write_columns(std::ostream& out, const std::vector<std::vector<std::string>>& rows,
                           const std::vector<bool>& right) {
     std::vector<std::size_t> width(right.size(), 0);
     for (const auto& row : rows) {
-        for (std::size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], row[c].size());
+        for (std::size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], code_points(row[c]));
     }
     for (const auto& row : rows) {
         std::string line;
         for (std::size_t c = 0; c < row.size(); ++c) {
-            const std::string pad(width[c] - row[c].size(), ' ');
+            const std::string pad(width[c] - code_points(row[c]), ' ');
             line += (c == 0 ? "" : "  ") + (right[c] ? pad + row[c] : row[c] + pad);
         }
         line.erase(line.find_last_not_of(' ') + 1);
