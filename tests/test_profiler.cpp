@@ -152,6 +152,16 @@ TEST_CASE("recordings add up") {
     CHECK(tabulate({}).rows.empty());
 }
 
+TEST_CASE("limits of flops alone leave the share of work with bytes unknown") {
+    const profile_table table =
+        tabulate({example()}, {.sort = profile_column::share_of_limit, .limits = machine_limits{.flops = 1e11}});
+    REQUIRE(table.rows.size() == 2);
+    CHECK(table.rows[0].name == "load");  // what is not known comes last
+    CHECK(*table["load"].share_of_limit() == Approx(0.1));
+    CHECK_FALSE(table["fill"].share_of_limit());
+    CHECK(text(table).find("inf") == std::string::npos);
+}
+
 TEST_CASE("the table and its notes, word for word") {
     const machine_limits limits{.flops = 1e11, .bytes_read = 1e10, .bytes_written = 1e10};
     CHECK(text(tabulate({example()}, {.grouping = profile_grouping::name_and_shape, .limits = limits})) ==

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -30,7 +31,9 @@ struct profile_row {
     std::int64_t min_ns = 0, max_ns = 0;              ///< of one run
     std::optional<memory_count> memory, self_memory;  ///< inside, and outside of the scopes inside; empty: not counted
     work done;                                        ///< as the scopes were told
-    double limit_seconds = 0;  ///< the least that the machine's limits leave for that work; 0: not known
+    /// The least that the machine's limits leave for that work. 0, infinite or NaN: not known, as of bytes where the
+    /// limits are of flops alone.
+    double limit_seconds = 0;
 
     [[nodiscard]] double mean_ns() const noexcept { return static_cast<double>(runs_ns) / static_cast<double>(calls); }
     [[nodiscard]] std::optional<double> flops_per_second() const noexcept { return rate(done.flops); }
@@ -42,7 +45,7 @@ struct profile_row {
 
 private:
     [[nodiscard]] std::optional<double> rate(double amount) const noexcept {
-        if (!(amount > 0) || total_ns <= 0) return std::nullopt;
+        if (!(amount > 0) || !std::isfinite(amount) || total_ns <= 0) return std::nullopt;
         return amount / (static_cast<double>(total_ns) * 1e-9);
     }
 };
@@ -239,19 +242,32 @@ private:
         return row.memory ? count((*row.memory).*field) : std::nullopt;
     };
     switch (column) {
-        case profile_column::self: return count(row.self_ns);
-        case profile_column::total: return count(row.total_ns);
-        case profile_column::calls: return count(row.calls);
-        case profile_column::mean: return row.mean_ns();
-        case profile_column::min: return count(row.min_ns);
-        case profile_column::max: return count(row.max_ns);
-        case profile_column::allocated_bytes: return memory(&memory_count::allocated_bytes);
-        case profile_column::allocations: return memory(&memory_count::allocations);
-        case profile_column::released_bytes: return memory(&memory_count::released_bytes);
-        case profile_column::releases: return memory(&memory_count::releases);
-        case profile_column::flops_per_second: return row.flops_per_second();
-        case profile_column::bytes_per_second: return row.bytes_per_second();
-        case profile_column::share_of_limit: return row.share_of_limit();
+        case profile_column::self:
+            return count(row.self_ns);
+        case profile_column::total:
+            return count(row.total_ns);
+        case profile_column::calls:
+            return count(row.calls);
+        case profile_column::mean:
+            return row.mean_ns();
+        case profile_column::min:
+            return count(row.min_ns);
+        case profile_column::max:
+            return count(row.max_ns);
+        case profile_column::allocated_bytes:
+            return memory(&memory_count::allocated_bytes);
+        case profile_column::allocations:
+            return memory(&memory_count::allocations);
+        case profile_column::released_bytes:
+            return memory(&memory_count::released_bytes);
+        case profile_column::releases:
+            return memory(&memory_count::releases);
+        case profile_column::flops_per_second:
+            return row.flops_per_second();
+        case profile_column::bytes_per_second:
+            return row.bytes_per_second();
+        case profile_column::share_of_limit:
+            return row.share_of_limit();
         case profile_column::name:
             break;
     }

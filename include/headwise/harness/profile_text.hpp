@@ -48,7 +48,7 @@ struct table_layout {
             shape = shape || !row.shape.empty();
             memory = memory || row.memory;
             work = work || row.done.flops > 0 || row.done.bytes_read > 0 || row.done.bytes_written > 0;
-            limit = limit || row.limit_seconds > 0;
+            limit = limit || row.share_of_limit();
         }
     }
 
