@@ -89,8 +89,17 @@ TEST_CASE("arms come and go, and a mismatch stays one") {
     now.arms[1].name = "renamed";
     const baseline_report report = compare_to_baseline(now, s.file);
     CHECK(report.arms.empty());
-    CHECK(report.notes == std::vector<std::string>{"renamed is new: the baseline does not know it",
-                                                   "fused, all of it is gone: it was not measured"});
+    CHECK(report.notes == std::vector<std::string>{
+                              "renamed has no speed-up in the baseline: it is new, or was wrong or not measured then",
+                              "fused, all of it is gone: it was not measured"});
+    comparison before = finding(2);
+    before.arms[1].verdict = verdict::mismatch;
+    before.arms[1].speedup.reset();
+    save_baseline(s.file, before);
+    CHECK(compare_to_baseline(finding(2), s.file).notes ==
+          std::vector<std::string>{"fused, all of it has no speed-up in the baseline: it is new, or was wrong or not "
+                                   "measured then"});
+    save_baseline(s.file, finding(2));
     now = finding(2);
     now.arms[1].verdict = verdict::mismatch;
     now.arms[1].speedup.reset();

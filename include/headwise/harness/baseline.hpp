@@ -133,7 +133,8 @@ inline interval log_change(const interval& then, const interval& now, double ext
         const auto then =
             std::find_if(kept.begin(), kept.end(), [&](const detail::kept_arm& old) { return old.name == arm.name; });
         if (then == kept.end()) {
-            report.notes.push_back(arm.name + " is new: the baseline does not know it");
+            report.notes.push_back(arm.name +
+                                   " has no speed-up in the baseline: it is new, or was wrong or not measured then");
         } else if (!arm.speedup || !(arm.speedup->low > 0)) {
             const bool wrong = arm.verdict == verdict::mismatch;
             report.arms.push_back({arm.name, then->speedup, {}, {}, wrong ? verdict::mismatch : verdict::unresolved});
