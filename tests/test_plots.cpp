@@ -322,3 +322,17 @@ TEST_CASE("operations that cannot be placed are left out; labels that find no ro
         CHECK(has_text(checked_picture(roofline_svg({}, {}, width)), "no operation to show"));
     }
 }
+
+TEST_CASE("a picture that is too narrow for what it shows is drawn all the same") {
+    const std::vector<double> few{900, 1000, 1100}, many(most_marks + 1, 1000.0);
+    const std::vector<plot_interval> rows{{"fused", interval{2, 1.9, 2.1}}, {"other", {}, "wrong output"}};
+    for (const double width : {-8.0, 0.0, 3.0, 8.0, 12.0, 100.0}) {
+        for (const std::vector<double>& ns : {few, many}) {
+            xml_elements(distribution_svg(std::vector<plot_samples>{{"fused", ns}}, width));
+            xml_elements(ratios_svg({"fused", "loop", ns, interval{1000, 900, 1100}, 1}, width));
+        }
+        xml_elements(intervals_svg(rows, width, "speed-up"));
+        xml_elements(
+            lines_svg("n", std::vector<double>{1, 2}, std::vector<plot_series>{{"loop", {1000, 2000}}}, width));
+    }
+}

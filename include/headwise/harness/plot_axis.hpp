@@ -59,8 +59,9 @@ struct axis {
 [[nodiscard]] inline axis axis_over(extent values, bool logarithmic, double from, double to, quantity what) {
     if (values.empty()) values = logarithmic ? extent{1, 10} : extent{0, 1};
     if (logarithmic) {
-        const double room = std::pow(values.high / values.low, 0.05) * (values.high / values.low < 1.001 ? 1.02 : 1);
-        return {true, values.low / room, values.high * room, from, to, what};
+        const double decades = std::log10(values.high) - std::log10(values.low);  // their ratio may be infinite
+        const double room = std::pow(10.0, 0.05 * decades) * (values.high / values.low < 1.001 ? 1.02 : 1);
+        return {true, std::max(values.low / room, 1e-307), std::min(values.high * room, 1e307), from, to, what};
     }
     const double span = values.high - values.low, size = std::max(std::abs(values.low), std::abs(values.high));
     const double room = span > 1e-9 * size ? 0.05 * span : size > 0 ? 0.05 * size : 1;

@@ -65,7 +65,7 @@ inline void draw_dots(drawing& d, const axis& a, double top, const drawable_samp
 
 /// Columns some 5 pixels wide, the tallest as high as the strip.
 inline void draw_histogram(drawing& d, const axis& a, double top, const drawable_samples& s, std::size_t arm) {
-    const auto columns = std::max<std::size_t>(8, static_cast<std::size_t>((a.to - a.from) / 5));
+    const auto columns = std::max<std::size_t>(8, whole((a.to - a.from) / 5));
     const double width = (a.to - a.from) / static_cast<double>(columns);
     std::vector<std::size_t> counts(columns, 0);
     for (const double ns : s.ns) {

@@ -69,7 +69,7 @@ inline void draw_interval(drawing& d, const axis& a, double y, const plot_interv
         const bool known = row.ratio && row.ratio->estimate > 0 && std::isfinite(row.ratio->estimate);
         const ratio_text text(row.ratio.value_or(interval{1, 1, 1}));
         const std::string value = known ? text.estimate + " " + text.range : row.remark.empty() ? "-" : row.remark;
-        d.text(8, baseline, shortened(row.label, static_cast<std::size_t>(room / character_width - 1)));
+        d.text(8, baseline, shortened(row.label, whole(room / character_width - 1)));
         d.text(width - 8, baseline, shortened(value, static_cast<std::size_t>(figure / strong_width)),
                known ? "strong" : "muted", anchor::end);
         if (known) draw_interval(d, a, stacked ? baseline + 13 : baseline - 4, row);

@@ -68,7 +68,7 @@ inline constexpr std::string_view lines_caption = "The median time of a call; li
     }
     const axis y = axis_over(times, times.high > 4 * times.low, bottom, top, quantity::duration);
     std::size_t longest = 0;
-    const auto most = static_cast<std::size_t>(width / 3 / strong_width);
+    const auto most = whole(width / 3 / strong_width);
     for (const plot_series& s : series) longest = std::max(longest, characters_in(shortened(s.name, most)));
     const double left = std::min(label_width(y) + 2, width / 3);
     const double right = width - 16 - strong_width * static_cast<double>(longest);

@@ -99,7 +99,7 @@ inline void draw_ratio_marks(drawing& d, const axis& x, const axis& y, const plo
         }
         return;
     }
-    const auto columns = static_cast<std::size_t>((x.to - x.from) / 4);
+    const auto columns = whole((x.to - x.from) / 4);
     for (std::size_t c = 0; c < columns; ++c) {
         const std::size_t first = p.ratios.size() * c / columns, end = p.ratios.size() * (c + 1) / columns;
         const std::vector<double> here = sorted_drawable(std::span(p.ratios).subspan(first, end - first));

@@ -200,7 +200,7 @@ inline void label_operation(drawing& d, const roofline_axes& axes, const rooflin
         if (on_roofline(points[i])) draw_operation(d, axes, points[i], points.size() > 6 ? 0 : i);
     }
     for (const roofline_point& p : points) {
-        if (on_roofline(p)) label_operation(d, axes, p, labels, static_cast<std::size_t>(width / 25));
+        if (on_roofline(p)) label_operation(d, axes, p, labels, whole(width / 25));
     }
     for (std::size_t i = 0; i < roofs.size(); ++i) {
         const bool new_peak =

@@ -55,6 +55,11 @@ namespace headwise::detail {
     return count;
 }
 
+/// How many whole characters or columns there is room for: 0 where there is none.
+[[nodiscard]] inline std::size_t whole(double room) noexcept {
+    return room > 0 ? static_cast<std::size_t>(std::min(room, 1e6)) : 0;
+}
+
 /// At most so many characters, the last of them an ellipsis where something is left out.
 [[nodiscard]] inline std::string shortened(std::string_view text, std::size_t characters) {
     if (characters_in(text) <= characters) return std::string(text);
