@@ -185,6 +185,9 @@ TEST_CASE("the tolerances that a report names pass, and nothing below them does"
     b[7] = 0, a[7] = 1;
     CHECK_FALSE(close_report(a, b, options).passing_rtol);  // no rtol helps where zero is expected
     CHECK(close_report(a, b, options).passing_atol);
+    const std::vector<float> one{1}, tiny{std::numeric_limits<float>::denorm_min()};
+    CHECK_FALSE(close_report(one, tiny, options).passing_rtol);  // the greatest float would not be enough
+    CHECK(close_report(one, tiny, options).text().find("or with rtol") == std::string::npos);
 }
 
 TEST_CASE("the first ten are listed, in order, and counted") {

@@ -219,10 +219,13 @@ private:
             report_.passing_atol = static_cast<double>(needed_atol_);
         }
         if (!rtol_can_pass_ || allows(needed_rtol_, atol)) return;
-        rtol_can_pass_ = y > 0;
-        if (y > 0) needed_rtol_ = smallest((e - std::min(e, atol)) / y, [&](num t) { return allows(t, atol); });
-        if (y > 0) report_.passing_rtol = static_cast<double>(needed_rtol_);
-        else report_.passing_rtol.reset();
+        rtol_can_pass_ = allows(std::numeric_limits<num>::max(), atol);
+        if (rtol_can_pass_) {
+            needed_rtol_ = smallest((e - std::min(e, atol)) / y, [&](num t) { return allows(t, atol); });
+            report_.passing_rtol = static_cast<double>(needed_rtol_);
+        } else {
+            report_.passing_rtol.reset();
+        }
     }
 
     /// The smallest number that is enough, from a guess that is right up to a few roundings.
