@@ -22,11 +22,17 @@ std::string printed(const T& value) {
 template <class To, class From>
 concept converts = std::is_convertible_v<From, To> || std::is_constructible_v<To, From>;
 template <class T>
-concept gives_view = requires(T&& t) { std::forward<T>(t).view(); };
+concept gives_view = requires(T&& t) {
+    std::forward<T>(t).view();
+};
 template <class T>
-concept gives_head = requires(T&& t) { std::forward<T>(t).head(0, 0); };
+concept gives_head = requires(T&& t) {
+    std::forward<T>(t).head(0, 0);
+};
 template <class T>
-concept taken_as_view = requires(T&& t) { as_view(std::forward<T>(t)); };
+concept taken_as_view = requires(T&& t) {
+    as_view(std::forward<T>(t));
+};
 
 }  // namespace
 
@@ -55,6 +61,15 @@ static_assert(!gives_head<tensor<float>> && !gives_head<const tensor<float>>);
 static_assert(taken_as_view<tensor<float>&> && taken_as_view<const tensor<float>&> &&
               taken_as_view<tensor_view<float>>);
 static_assert(!taken_as_view<tensor<float>> && !taken_as_view<const tensor<float>>);
+
+// The shape of a temporary, and the strides of a temporary view, outlive it: for (auto e : f().shape()).
+static_assert(std::is_same_v<decltype(std::declval<tensor<float>>().shape()), shape4> &&
+              std::is_same_v<decltype(std::declval<const tensor<float>>().shape()), shape4> &&
+              std::is_same_v<decltype(std::declval<tensor<float>&>().shape()), const shape4&>);
+static_assert(std::is_same_v<decltype(std::declval<tensor_view<float>>().shape()), shape4> &&
+              std::is_same_v<decltype(std::declval<tensor_view<float>>().strides()), strides4> &&
+              std::is_same_v<decltype(std::declval<const tensor_view<float>&>().shape()), const shape4&> &&
+              std::is_same_v<decltype(std::declval<const tensor_view<float>&>().strides()), const strides4&>);
 
 // The concepts that the operations state.
 static_assert(tensor_like<tensor<float>> && tensor_like<const tensor<float>> && tensor_like<tensor_view<const double>>);

@@ -123,8 +123,11 @@ public:
         : data_(other.data()), shape_(other.shape()), strides_(other.strides()) {}
 
     [[nodiscard]] constexpr Scalar* data() const noexcept { return data_; }
-    [[nodiscard]] constexpr const shape4& shape() const noexcept { return shape_; }
-    [[nodiscard]] constexpr const strides4& strides() const noexcept { return strides_; }
+    /// Of a temporary by value, so that a loop over them reads no memory that is gone.
+    [[nodiscard]] constexpr const shape4& shape() const& noexcept { return shape_; }
+    [[nodiscard]] constexpr shape4 shape() const&& noexcept { return shape_; }
+    [[nodiscard]] constexpr const strides4& strides() const& noexcept { return strides_; }
+    [[nodiscard]] constexpr strides4 strides() const&& noexcept { return strides_; }
     [[nodiscard]] constexpr std::ptrdiff_t size() const noexcept { return detail::element_count(shape_); }
 
     /// Element (b, h, l, d); indices are not checked.
@@ -237,7 +240,8 @@ public:
 
     [[nodiscard]] Scalar* data() noexcept { return data_; }
     [[nodiscard]] const Scalar* data() const noexcept { return data_; }
-    [[nodiscard]] const shape4& shape() const noexcept { return shape_; }
+    [[nodiscard]] const shape4& shape() const& noexcept { return shape_; }
+    [[nodiscard]] shape4 shape() const&& noexcept { return shape_; }  ///< By value, as a view's.
     [[nodiscard]] strides4 strides() const noexcept { return detail::dense_strides(shape_); }
     [[nodiscard]] std::ptrdiff_t size() const noexcept { return detail::element_count(shape_); }
 
