@@ -26,7 +26,7 @@ struct npy_header {
     std::string descr;                     ///< Byte order, kind, size: "<f4".
     bool fortran_order = false;            ///< The first axis varies fastest.
     shape4 shape{};                        ///< Missing leading dimensions are 1.
-    std::ptrdiff_t bytes_that_follow = 0;  ///< From the end of the header to the end of the file.
+    std::streamoff bytes_that_follow = 0;  ///< From the end of the header to the end of the file.
 };
 
 /// Text from a file as a message may show it: printable, not long.
@@ -169,13 +169,13 @@ private:
 };
 
 /// The number of bytes from here to the end of a stream.
-inline std::ptrdiff_t bytes_left(std::istream& in, const std::string& name) {
+inline std::streamoff bytes_left(std::istream& in, const std::string& name) {
     const auto here = in.tellg();
     in.seekg(0, std::ios::end);
     const auto end = in.tellg();
     in.seekg(here);
     if (!in || here < 0 || end < here) fail(name + ": its size cannot be found");
-    return static_cast<std::ptrdiff_t>(end - here);
+    return end - here;
 }
 
 /// Reads up to the first value. No length that the file states is believed before it is compared with the file's own.
@@ -197,7 +197,7 @@ inline npy_header read_npy_header(std::istream& in, const std::string& name) {
     if (in.gcount() != width) refuse(name + ": the file ends inside the npy header");
     std::ptrdiff_t length = byte(8) | byte(9) << 8;
     if (major > 1) length += static_cast<std::ptrdiff_t>(byte(10) | byte(11) << 8) * 65536;
-    const std::ptrdiff_t left = bytes_left(in, name);
+    const std::streamoff left = bytes_left(in, name);
     if (length > left)
         refuse(name + ": the npy header claims " + std::to_string(length) + " bytes, the file has " +
                std::to_string(left) + " more");

@@ -19,11 +19,15 @@ namespace headwise::kernel::avx512_bf16 {
 /// Sixteen sums of pairs. Entries of panels and of rows of Q are pairs, in the bits of floats.
 struct bf16_pairs : avx512::f32x16 {
     static constexpr int per_entry = 2;
-    static HEADWISE_INLINE vec madd(vec a, vec b, vec c) { return _mm512_dpbf16_ps(c, (__m512bh)a, (__m512bh)b); }
+    static HEADWISE_INLINE vec madd(vec a, vec b, vec c) {
+        return _mm512_dpbf16_ps(c, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
+    }
 
     // For softmax.
     /// Neighbours become pairs, to nearest even, denormals zero: first[0] with first[1], ..., then those of second.
-    static HEADWISE_INLINE vec rounded(vec first, vec second) { return (vec)_mm512_cvtne2ps_pbh(second, first); }
+    static HEADWISE_INLINE vec rounded(vec first, vec second) {
+        return reinterpret_cast<vec>(_mm512_cvtne2ps_pbh(second, first));
+    }
     /// c and the elements of the pairs.
     static HEADWISE_INLINE vec add_elements(vec pairs, vec c) {
         return madd(pairs, _mm512_castsi512_ps(_mm512_set1_epi32(0x3f803f80)), c);  // one, one
@@ -48,13 +52,13 @@ struct memory<bf16_pairs, bfloat16> {
     // do.
     static HEADWISE_INLINE void store(bfloat16* p, __m512 v) { store_first(p, v, 16); }
     static HEADWISE_INLINE void stream(bfloat16* p, const __m512 (&v)[2]) {
-        _mm512_stream_si512(reinterpret_cast<__m512i*>(p), (__m512i)_mm512_cvtne2ps_pbh(v[1], v[0]));
+        _mm512_stream_si512(reinterpret_cast<__m512i*>(p), reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(v[1], v[0])));
     }
     static HEADWISE_INLINE void stream(bfloat16* p, const __m512 (&v)[1]) {
-        _mm256_stream_si256(reinterpret_cast<__m256i*>(p), (__m256i)_mm512_cvtneps_pbh(v[0]));
+        _mm256_stream_si256(reinterpret_cast<__m256i*>(p), reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(v[0])));
     }
     static HEADWISE_INLINE void store_first(bfloat16* p, __m512 v, int n) {
-        _mm256_mask_storeu_epi16(p, avx512::f32x16::first(n), (__m256i)_mm512_cvtneps_pbh(v));
+        _mm256_mask_storeu_epi16(p, avx512::f32x16::first(n), reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(v)));
     }
 
 private:

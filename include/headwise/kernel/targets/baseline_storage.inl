@@ -15,25 +15,26 @@ struct four {
     static HEADWISE_INLINE ints if_else(ints condition, ints a, ints b) { return (condition & a) | (~condition & b); }
 
     static HEADWISE_INLINE floats widened(shorts bits, bfloat16) {
-        return (floats)(__builtin_convertvector(bits, words) << 16);
+        return reinterpret_cast<floats>(__builtin_convertvector(bits, words) << 16);
     }
     static HEADWISE_INLINE floats widened(shorts bits, half) {
-        const ints all = (ints)__builtin_convertvector(bits, words), magnitude = all & 0x7fff;
-        const ints sign = (ints)((words)all >> 15 << 31);
-        const ints small = (ints)(__builtin_convertvector(magnitude, floats) * 0x1p-24f);
+        const ints all = reinterpret_cast<ints>(__builtin_convertvector(bits, words)), magnitude = all & 0x7fff;
+        const ints sign = reinterpret_cast<ints>(reinterpret_cast<words>(all) >> 15 << 31);
+        const ints small = reinterpret_cast<ints>(__builtin_convertvector(magnitude, floats) * 0x1p-24f);
         const ints special = (magnitude >= 0x7c00) & 0x38000000, quiet = (magnitude > 0x7c00) & 0x400000;
         const ints large = ((magnitude << 13) + 0x38000000 + special) | quiet;
-        return (floats)(sign | if_else(magnitude < 0x400, small, large));
+        return reinterpret_cast<floats>(sign | if_else(magnitude < 0x400, small, large));
     }
 
     static HEADWISE_INLINE shorts rounded(floats v, bfloat16) {
-        const words bits = (words)v, sum = bits + 0x7fffu + (bits >> 16 & 1u);
+        const words bits = reinterpret_cast<words>(v), sum = bits + 0x7fffu + (bits >> 16 & 1u);
         // NOLINTNEXTLINE(misc-redundant-expression): NaN is what differs from itself
-        return shortened(if_else((ints)(v != v), (ints)(bits | 0x400000u), (ints)sum), 16);
+        return shortened(if_else(v != v, reinterpret_cast<ints>(bits | 0x400000u), reinterpret_cast<ints>(sum)), 16);
     }
     static HEADWISE_INLINE shorts rounded(floats v, half) {
-        const ints bits = (ints)v, magnitude = bits & 0x7fffffff, sign = (ints)((words)bits >> 31 << 15);
-        const ints small = (ints)((floats)magnitude + 0.5f) - 0x3f000000;
+        const ints bits = reinterpret_cast<ints>(v), magnitude = bits & 0x7fffffff;
+        const ints sign = reinterpret_cast<ints>(reinterpret_cast<words>(bits) >> 31 << 15);
+        const ints small = reinterpret_cast<ints>(reinterpret_cast<floats>(magnitude) + 0.5f) - 0x3f000000;
         const ints nan = 0x7e00 | (magnitude >> 13 & 0x3ff);
         ints result = (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13;
         result = if_else(magnitude < 0x38800000, small, result);
@@ -43,7 +44,7 @@ struct four {
 
 private:
     static HEADWISE_INLINE shorts shortened(ints bits, int shift) {
-        return __builtin_convertvector((words)bits >> shift, shorts);
+        return __builtin_convertvector(reinterpret_cast<words>(bits) >> shift, shorts);
     }
 };
 
