@@ -46,6 +46,14 @@ private:
     std::array<std::size_t, sizeof...(Extents)> values_;
 };
 
+/// The same with another index_type.
+template <class Index, std::size_t... Extents>
+class extents_of : public extents<Extents...> {
+public:
+    using index_type = Index;
+    using extents<Extents...>::extents;
+};
+
 template <class Extents>
 struct strided_mapping {
     using extents_type = Extents;
@@ -70,7 +78,10 @@ public:
     static constexpr std::size_t rank() { return Extents::rank(); }
     static constexpr std::size_t static_extent(std::size_t axis) { return Extents::static_extent(axis); }
     constexpr std::size_t extent(std::size_t axis) const { return mapping_.sizes.extent(axis); }
-    constexpr std::size_t stride(std::size_t axis) const { return mapping_.steps[axis]; }
+    constexpr std::size_t stride(std::size_t axis) const requires(Extents::rank() > 0)  // as libc++ has it
+    {
+        return mapping_.steps[axis];
+    }
     constexpr bool is_strided() const { return mapping_.strided; }
     constexpr Element* const& data_handle() const { return data_; }
 
@@ -175,6 +186,35 @@ TEST_CASE("what an mdspan cannot be is refused") {
           "mdspan: its layout is not one of strides");
 }
 
+TEST_CASE("an mdspan without axes is one element") {
+    using namespace stand_in;
+    float x = 7;
+    const auto view = view_of(of<float>(&x, {}));
+    CHECK(is(view, &x, {1, 1, 1, 1}, {1, 1, 1, 1}));
+    CHECK(is(view_of(view_as<of<float>>(view)), &x, {1, 1, 1, 1}, {1, 1, 1, 1}));
+}
+
+TEST_CASE("what an mdspan's index_type does not hold is refused: an extent, a stride, the furthest element") {
+    using namespace stand_in;
+    tensor<std::int8_t> x({1, 1, 1, 1000});
+    const auto refused = [&]<class Index>(Index, const shape4& shape, const strides4& strides) {
+        using target = mdspan<std::int8_t, extents_of<Index, dynamic, dynamic, dynamic, dynamic>>;
+        return refusal([&] { (void)view_as<target>(tensor_view(x.data(), shape, strides)); });
+    };
+    const std::string fits = "nothing was refused";
+    CHECK(refused(std::int8_t{}, {1, 1, 1, 127}, {127, 127, 127, 1}) == fits);
+    CHECK(refused(std::int8_t{}, {1, 1, 1, 128}, {128, 128, 128, 1}) ==
+          "view (1, 1, 1, 128): an extent, a stride or the furthest element is beyond the mdspan's index_type, of 8 "
+          "bits");
+    CHECK(refused(std::uint8_t{}, {1, 1, 1, 128}, {128, 128, 128, 1}) == fits);
+    CHECK(refused(std::int8_t{}, {1, 1, 2, 3}, {1, 1, 124, 1}) == fits);  // 124 + 2 + 1
+    CHECK(refused(std::int8_t{}, {1, 1, 2, 3}, {1, 1, 125, 1}) != fits);
+    CHECK(refused(std::int8_t{}, {1, 1, 2, 1}, {1, 1, 128, 1}) != fits);
+    CHECK(refused(std::int8_t{}, {1, 1, 1, 3}, {500, 500, 500, 1}) == fits);  // along one element no step is taken
+    CHECK(refused(std::int8_t{}, {0, 1, 1, 128}, {1, 1, 1, 1}) != fits);
+    CHECK(refused(std::int8_t{}, {0, 1, 1, 3}, {1, 1, 1, 1}) == fits);
+}
+
 #if defined(__cpp_lib_mdspan)
 TEST_CASE("std::mdspan") {
     tensor<float> x({2, 3, 4, 5});
@@ -183,6 +223,14 @@ TEST_CASE("std::mdspan") {
     CHECK(is(view_of(std::mdspan(x.data(), 6, 20)), x.data(), {1, 1, 6, 20}, {1, 1, 20, 1}));
     using left = std::mdspan<const float, std::extents<int, 3, 2>, std::layout_left>;
     CHECK(is(view_of(left(x.data())), x.data(), {1, 1, 3, 2}, {1, 1, 1, 3}));
+    using one = std::mdspan<float, std::extents<int>, std::layout_stride>;
+    const tensor_view<float> first(x.data(), {1, 1, 1, 1});
+    CHECK(is(view_of(view_as<one>(first)), x.data(), {1, 1, 1, 1}, {1, 1, 1, 1}));
+    tensor<float> larger({2, 3, 5, 5});
+    using small = std::mdspan<float, std::dextents<std::int8_t, 4>, std::layout_stride>;
+    CHECK(refusal([&] { (void)view_as<small>(larger); }) != "nothing was refused");
+    CHECK(
+        is(view_of(view_as<small>(tensor_view<float>(x.data(), {1, 2, 4, 5}))), x.data(), {1, 2, 4, 5}, {1, 20, 5, 1}));
 }
 #endif
 

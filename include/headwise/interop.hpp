@@ -26,12 +26,18 @@ namespace headwise {
 
 namespace detail {
 
+/// Strides as std::mdspan gives them: without axes, it has none.
+template <class T>
+concept has_strides = (T::rank() == 0) || requires(const T& x, std::size_t axis) {
+    { x.stride(axis) } -> std::convertible_to<std::ptrdiff_t>;
+};
+
 /// What std::mdspan offers, and the reference implementation, with elements that lie in memory as they are.
 template <class T>
 concept mdspan_like = requires(const T& x, std::size_t axis) {
     { x.data_handle() } -> std::convertible_to<typename T::element_type*>;
     { x.extent(axis) } -> std::convertible_to<std::ptrdiff_t>;
-    { x.stride(axis) } -> std::convertible_to<std::ptrdiff_t>;
+    requires has_strides<T>;
     { x.is_strided() } -> std::same_as<bool>;
     requires std::same_as<typename T::reference, typename T::element_type&>;
     requires(T::rank() <= 4);
@@ -126,9 +132,12 @@ inline void check_rank(const shape4& shape, std::size_t rank) {
 template <detail::mdspan_like Mdspan>
 [[nodiscard]] tensor_view<typename Mdspan::element_type> view_of(const Mdspan& x) {
     if (!x.is_strided()) detail::refuse("mdspan: its layout is not one of strides");
-    constexpr detail::axes<Mdspan::rank()> axes;
-    return {x.data_handle(), detail::last_axes(axes, [&](auto axis) { return x.extent(axis.value); }),
-            detail::last_axes(axes, [&](auto axis) { return x.stride(axis.value); })};
+    if constexpr (Mdspan::rank() == 0) return {x.data_handle(), {1, 1, 1, 1}};
+    else {
+        constexpr detail::axes<Mdspan::rank()> axes;
+        return {x.data_handle(), detail::last_axes(axes, [&](auto axis) { return x.extent(axis.value); }),
+                detail::last_axes(axes, [&](auto axis) { return x.stride(axis.value); })};
+    }
 }
 
 /// A view of an Eigen::Tensor, TensorFixedSize or TensorMap of up to four axes, row- or column-major: in the order of
@@ -178,14 +187,29 @@ void check_static_extents(const shape4& shape) {
     }
 }
 
+/// The extents, the strides and the number of elements from the first to the last are values of `Index`.
+template <class Index, std::size_t Rank>
+void check_index_type(const shape4& shape, const std::array<std::ptrdiff_t, Rank>& n,
+                      const std::array<std::ptrdiff_t, Rank>& s) {
+    std::ptrdiff_t span = 1;  // of a view that has been checked: no product overflows
+    bool fits = true;
+    for (std::size_t i = 0; i < Rank; ++i) {
+        fits = fits && std::in_range<Index>(n[i]) && std::in_range<Index>(s[i]);
+        span += is_empty(shape) ? 0 : (n[i] - 1) * s[i];
+    }
+    if (!fits || !std::in_range<Index>(span))
+        refuse(std::string("view ") + text_of(shape) + ": an extent, a stride or the furthest element is beyond the " +
+               "mdspan's index_type, of " + std::to_string(8 * sizeof(Index)) + " bits");
+}
+
 }  // namespace detail
 
 /// The view as an mdspan with strides (`std::layout_stride`) of up to four axes, static extents included:
 ///
 ///     view_as<std::mdspan<float, std::dextents<std::ptrdiff_t, 4>, std::layout_stride>>(view)
 ///
-/// Refused are extents that are not the target's, and strides that such a layout cannot have: zero, negative,
-/// interlocking.
+/// Refused are extents that are not the target's, strides that such a layout cannot have: zero, negative, interlocking,
+/// and what the target's index_type does not hold.
 template <detail::mdspan_like Mdspan, detail::seen_by_mdspan<Mdspan> View>
 [[nodiscard]] Mdspan view_as(View&& view_like) {
     constexpr std::size_t rank = Mdspan::rank();
@@ -204,6 +228,7 @@ template <detail::mdspan_like Mdspan, detail::seen_by_mdspan<Mdspan> View>
     if (!detail::strides_fit_mdspan<rank>(extents, strides))
         detail::refuse(std::string("view ") + detail::text_of(view.shape()) + " with strides " +
                        detail::text_of(view.strides()) + ": an mdspan's are positive, and do not interlock");
+    detail::check_index_type<typename Mdspan::extents_type::index_type>(view.shape(), extents, strides);
     return Mdspan(view.data(), typename Mdspan::mapping_type(typename Mdspan::extents_type(extents), strides));
 }
 
