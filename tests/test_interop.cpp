@@ -143,6 +143,20 @@ TEST_CASE("a view that a TensorMap cannot be is refused") {
           "view (2, 3, 4, 5) has extent 2 at axis 0; to be seen as 3 axes it must be 1");
 }
 
+TEST_CASE("memory that is not aligned as an aligned TensorMap promises is refused: it would crash") {
+    tensor<float> x({1, 1, 4, 4});  // 64-byte aligned
+    using aligned = Eigen::TensorMap<Eigen::Tensor<float, 2, Eigen::RowMajor>, Eigen::Aligned16>;
+    using any = Eigen::TensorMap<Eigen::Tensor<float, 2, Eigen::RowMajor>>;
+    const auto at = [&](std::ptrdiff_t offset, std::ptrdiff_t rows) {
+        return tensor_view<float>(x.data() + offset, {1, 1, rows, 4});
+    };
+    CHECK(refusal([&] { (void)view_as<aligned>(at(1, 3)); }) ==
+          "view (1, 1, 3, 4): its data is not aligned to 16 bytes, as the map's is");
+    CHECK(view_as<aligned>(at(4, 3)).data() == x.data() + 4);
+    CHECK(view_as<aligned>(at(1, 0)).size() == 0);
+    CHECK(view_as<any>(at(1, 3)).data() == x.data() + 1);
+}
+
 TEST_CASE("products straight from Eigen's matrices and tensors") {
     const Eigen::MatrixXd a = Eigen::MatrixXd::Random(7, 5), b = Eigen::MatrixXd::Random(5, 9);
     Eigen::MatrixXd c(7, 9);

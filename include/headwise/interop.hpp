@@ -92,6 +92,13 @@ concept seen_by_tensor_map = requires(View&& view, typename TensorMap::Dimension
     requires !owns_elements<TensorMap>;
 };
 
+/// What a map says of its memory, in bytes: Eigen then loads whole vectors, which crash elsewhere. 0: nothing.
+template <class T>
+inline constexpr std::size_t promised_alignment = 0;
+template <template <class, int, template <class> class> class Map, class Tensor, int Options,
+          template <class> class Pointer>
+inline constexpr std::size_t promised_alignment<Map<Tensor, Options, Pointer>> = Options& Eigen::AlignedMask;
+
 template <std::size_t Rank>
 using axes = std::make_index_sequence<Rank>;
 
@@ -233,7 +240,8 @@ template <detail::mdspan_like Mdspan, detail::seen_by_mdspan<Mdspan> View>
 }
 
 /// The view as an Eigen::TensorMap of up to four axes: `view_as<Eigen::TensorMap<Eigen::Tensor<float, 4>>>(view)`. Such
-/// a map has no strides: refused is a view that is not dense in the map's order, row-major or column-major.
+/// a map has no strides: refused is a view that is not dense in the map's order, row-major or column-major, and one
+/// whose memory is not aligned as an `Eigen::Aligned` map promises.
 template <detail::eigen_tensor TensorMap, detail::seen_by_tensor_map<TensorMap> View>
 [[nodiscard]] TensorMap view_as(View&& view_like) {
     constexpr std::size_t rank = std::size_t(TensorMap::NumIndices);
@@ -246,6 +254,10 @@ template <detail::eigen_tensor TensorMap, detail::seen_by_tensor_map<TensorMap> 
             detail::refuse(std::string("view ") + detail::text_of(view.shape()) + " with strides " +
                            detail::text_of(view.strides()) + ": a dense " + (row_major ? "row" : "column") +
                            "-major tensor's are " + detail::text_of(dense));
+    if constexpr (constexpr std::size_t bytes = detail::promised_alignment<TensorMap>; bytes > 1)
+        if (!detail::is_empty(view.shape()) && reinterpret_cast<std::uintptr_t>(view.data()) % bytes != 0)
+            detail::refuse(std::string("view ") + detail::text_of(view.shape()) + ": its data is not aligned to " +
+                           std::to_string(bytes) + " bytes, as the map's is");
     typename TensorMap::Dimensions dimensions;
     for (std::size_t axis = 0; axis < rank; ++axis) dimensions[axis] = view.shape()[4 - rank + axis];
     return TensorMap(view.data(), dimensions);
