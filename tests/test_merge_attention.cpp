@@ -64,6 +64,16 @@ TEST_CASE_TEMPLATE("two shards, of any sizes, and three gathered in place, give 
     }
 }
 
+TEST_CASE("in place, with other strides along axes of one element") {
+    auto a = randn<float>({1, 2, 1, 4}, 1), lse_a = randn<float>({1, 2, 1, 1}, 2);
+    const auto b = randn<float>({1, 2, 1, 4}, 3), lse_b = randn<float>({1, 2, 1, 1}, 4);
+    const auto must = merge_attention(a, lse_a, b, lse_b);
+    merge_attention(a, lse_a, b, lse_b, tensor_view<float>(a.data(), a.shape(), {1, 4, 77, 1}),
+                    tensor_view<float>(lse_a.data(), lse_a.shape(), {0, 1, 9, -3}));
+    CHECK(greatest_difference(a, must.out) == 0);
+    CHECK(greatest_difference(lse_a, must.lse) == 0);
+}
+
 TEST_CASE("a shard in which nothing was seen does not count, whatever it holds; two of them are zero") {
     constexpr float infinity = std::numeric_limits<float>::infinity();
     tensor<float> a({1, 1, 1, 2}), b({1, 1, 1, 2}), lse_a({1, 1, 1, 1}), lse_b({1, 1, 1, 1});
