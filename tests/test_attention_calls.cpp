@@ -212,6 +212,30 @@ TEST_CASE("a workspace handed over is used as it is; one too small is refused be
         }
 }
 
+TEST_CASE("weights and logits: their own size of a workspace is enough, and a byte less is not") {
+    const auto q = randn<float>({2, 6, 40, 64}, 1), k = randn<float>({2, 3, 700, 64}, 2);
+    const auto weights = attention_weights(q, k), logits = attention_logits(q, k);
+    tensor<float> out(weights.shape()), lse({2, 6, 40, 1});
+    for (const int threads : {1, 3}) {
+        attention_options<float> options{.threads = threads, .lse = lse};
+        const std::size_t needed = attention_weights_workspace_bytes(q, k, out, options);
+        REQUIRE(needed > 0);
+        std::vector<std::byte> memory(needed);
+        options.workspace = memory;
+        attention_weights(q, k, out, options);
+        CHECK(same_bits(out, weights));
+        attention_logits(q, k, out, options);
+        CHECK(same_bits(out, logits));
+        options.workspace = std::span(memory).first(needed - 1);
+        const std::string message =
+            "options.workspace has " + std::to_string(needed - 1) + " bytes; this call needs " + std::to_string(needed);
+        CHECK_THROWS_WITH(attention_weights(q, k, out, options), message.c_str());
+        CHECK_THROWS_WITH(attention_logits(q, k, out, options), message.c_str());
+    }
+    tensor<float> none({2, 6, 40, 0});
+    CHECK(attention_weights_workspace_bytes(q, tensor<float>({2, 3, 0, 64}), none) == 0);
+}
+
 TEST_CASE("memory does not grow with L times M: at 16384 below 64 MiB for eight threads") {
     float element = 0;  // only the shapes count
     const std::ptrdiff_t n = 16384;

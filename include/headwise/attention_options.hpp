@@ -45,7 +45,9 @@ struct attention_options {
     tensor_view<Scalar> lse = {};         ///< Output, (B, Hq, L, 1): log of the sum of e^logit. Empty: not wanted.
     enum isa isa = isa::automatic;        ///< Refused when the machine lacks it. HEADWISE_ISA overrides automatic.
     thread_pool* pool = nullptr;          ///< Whose threads to use when threads != 1; null: a shared pool.
-    std::span<std::byte> workspace = {};  ///< Of `attention_workspace_bytes`, apart from all tensors; empty: our own.
+    /// Memory of `attention_workspace_bytes`, for weights and logits `attention_weights_workspace_bytes`, apart from
+    /// all tensors; empty: our own.
+    std::span<std::byte> workspace = {};
 };
 
 /// What attention to tensors of `Scalar` computes in, and has its bias and its lse in: float for sixteen bits.

@@ -78,4 +78,13 @@ template <class Q, class K>
     return out;
 }
 
+/// The size of `attention_options::workspace` that such a call needs, of `attention_weights` or `attention_logits`.
+template <class Q, class K, class Out>
+    requires same_scalar<Q, K> && product_output_for<Out, scalar_of<Q>>
+[[nodiscard]] std::size_t attention_weights_workspace_bytes(const Q& q, const K& k, Out&& out,
+                                                            const attention_options_for<Q>& options = {}) {
+    const detail::attention_call<scalar_of<Q>, scalar_of<Out>> call(as_view(q), as_view(k), as_view(out), options);
+    return call.is_empty() ? 0 : call.plan_weights(options).bytes();
+}
+
 }  // namespace headwise
