@@ -212,6 +212,16 @@ TEST_CASE("a workspace handed over is used as it is; one too small is refused be
         }
 }
 
+TEST_CASE("as many keys as can be counted, without depth or values: nothing to write, no sum that overflows") {
+    constexpr std::ptrdiff_t most = std::numeric_limits<std::ptrdiff_t>::max();
+    const auto range = detail::visible_of<float>({}, 1, most);
+    CHECK(range.left == most);
+    CHECK(range.right == most);
+    const tensor<float> q({1, 1, 1, 0}), keys({1, 1, most, 0});
+    tensor<float> out({1, 1, 1, 0});
+    CHECK(test::refusal([&] { attention(q, keys, keys, out); }) == "nothing was refused");
+}
+
 TEST_CASE("weights and logits: their own size of a workspace is enough, and a byte less is not") {
     const auto q = randn<float>({2, 6, 40, 64}, 1), k = randn<float>({2, 3, 700, 64}, 2);
     const auto weights = attention_weights(q, k), logits = attention_logits(q, k);

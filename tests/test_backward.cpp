@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <span>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -182,6 +183,14 @@ TEST_CASE("no rows, no columns, no depth: zeros where nothing is summed, nothing
             CHECK(std::all_of(dk.data(), dk.data() + dk.size(), [](float x) { return x == 0; }));
         }
     }
+}
+
+TEST_CASE("no batches of more rows than can be counted: nothing to write, nothing to refuse") {
+    constexpr std::ptrdiff_t rows = std::ptrdiff_t{1} << (std::numeric_limits<std::ptrdiff_t>::digits - 1);
+    const tensor<float> q({0, 4, rows, 5}), k({0, 2, 3, 5}), dout({0, 4, rows, 3});
+    tensor<float> dq(q.shape()), dk(k.shape());
+    CHECK(refusal([&] { batched_scores_backward(q, k, dout, dq, dk); }) == "nothing was refused");
+    CHECK(refusal([&] { batched_scores_backward_loop(q, k, dout, dq, dk); }) == "nothing was refused");
 }
 
 TEST_CASE("a workspace of the caller's: enough for both products, or refused before the first") {

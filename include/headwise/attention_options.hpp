@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -163,7 +164,9 @@ template <class Scalar>
 template <class Scalar>
 [[nodiscard]] kernel::visible_range visible_of(const attention_options<Scalar>& options, std::ptrdiff_t rows,
                                                std::ptrdiff_t columns) noexcept {
-    const std::ptrdiff_t all = rows + columns;  // further than any row can see
+    // Further than any row can see; where the sum does not fit, no element is read or written.
+    constexpr std::ptrdiff_t most = std::numeric_limits<std::ptrdiff_t>::max();
+    const std::ptrdiff_t all = columns > most - rows ? most : rows + columns;
     const auto reach = [all](std::ptrdiff_t n) { return n < 0 || n > all ? all : n; };
     return {reach(options.window.left), options.causal ? 0 : reach(options.window.right),
             options.alignment == causal_alignment::bottom_right ? columns - rows : 0, columns};

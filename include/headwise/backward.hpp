@@ -58,8 +58,12 @@ template <class Scalar>
     const auto [B, H, L, D] = x.shape();
     const auto [b, h, l, d] = x.strides();
     if (H == k_heads) return x;
-    const shape4 shape{B, k_heads, product_or_negative(H / k_heads, L), D};
-    if (is_empty(x.shape())) return {x.data(), shape, x.strides()};
+    if (is_empty(x.shape())) {
+        // The rows of all of them may be more than can be counted, where D or B is 0: none are needed, dk stays zero.
+        const std::ptrdiff_t rows = product_or_negative(H / k_heads, L);
+        return {x.data(), {B, k_heads, rows < 0 ? 0 : rows, D}, x.strides()};
+    }
+    const shape4 shape{B, k_heads, H / k_heads * L, D};
     if (L != 1 && h != L * l)
         refuse(
             std::string(name) + " " + text_of(x.shape()) + " with strides " + text_of(x.strides()) +
