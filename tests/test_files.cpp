@@ -254,13 +254,37 @@ TEST_CASE("a device is no file to replace, nor is a link to one: it stays what i
     CHECK(here.files() == 0);
 }
 
-TEST_CASE("a link that leads nowhere is replaced by the file, as it is by any program") {
+TEST_CASE("a link that leads to nothing stays one: the file comes to be where it leads") {
     const scratch here;
-    const fs::path link = here.folder / "link.npy";
-    fs::create_symlink(here.folder / "nowhere" / "t.npy", link);
+    fs::create_directory(here.folder / "sub");
     const auto t = randn<float>({1, 1, 2, 3}, 1);
-    save_npy(link, t);
-    CHECK(same_bits(load_npy<float>(link), t));
+    const fs::path absolute = here.folder / "absolute.npy", relative = here.folder / "relative.npy",
+                   twice = here.folder / "twice.npy";
+    fs::create_symlink(here.folder / "sub" / "a.npy", absolute);
+    fs::create_symlink("sub/b.npy", relative);
+    fs::create_symlink("sub/c.npy", twice);
+    fs::create_symlink("d.npy", here.folder / "sub" / "c.npy");
+    for (const fs::path& link : {absolute, relative, twice}) {
+        save_npy(link, t);
+        CHECK(fs::is_symlink(link));
+        CHECK(same_bits(load_npy<float>(link), t));
+    }
+    for (const char* name : {"a.npy", "b.npy", "d.npy"}) CHECK(fs::is_regular_file(here.folder / "sub" / name));
+    CHECK(fs::is_symlink(here.folder / "sub" / "c.npy"));
+
+    // Nor is one replaced whose folder is not there.
+    const fs::path nowhere = here.folder / "nowhere.npy";
+    fs::create_symlink(here.folder / "no" / "t.npy", nowhere);
+    CHECK(refusal_of(nowhere) == nowhere.string() + ": cannot be written: No such file or directory");
+    CHECK(fs::is_symlink(nowhere));
+}
+
+TEST_CASE("a name as long as file systems take can be saved to") {
+    const scratch here;
+    const fs::path path = here.folder / (std::string(251, 'n') + ".npy");
+    const auto t = randn<float>({1, 1, 2, 3}, 1);
+    save_npy(path, t);
+    CHECK(same_bits(load_npy<float>(path), t));
     CHECK(here.files() == 1);
 }
 

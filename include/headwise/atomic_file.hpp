@@ -2,6 +2,7 @@
 // would cost every user of the harness a tenth of a second.
 #pragma once
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -47,6 +48,20 @@ enum class path_kind { nothing, file, folder, other, unknown };
     return result;
 }
 
+/// What a symbolic link that leads to nothing would have to be, `path` itself where it is no such link: links to links
+/// are followed. No `realpath`, which wants every part but the last to be there.
+[[nodiscard]] inline std::string dangling_target(std::string path) {
+    for (int links = 0; links < 40; ++links) {  // as many as Linux follows
+        std::string text(4096, '\0');
+        const auto length = ::readlink(path.c_str(), text.data(), text.size());
+        if (length <= 0 || static_cast<std::size_t>(length) == text.size()) break;
+        text.resize(static_cast<std::size_t>(length));
+        const std::size_t slash = path.rfind('/');
+        path = text[0] == '/' || slash == std::string::npos ? text : path.substr(0, slash + 1) + text;
+    }
+    return path;
+}
+
 /// Gives an open file the permissions of another one, as far as the system lets it.
 inline void copy_permissions(const std::string& from, std::FILE* to) {
     struct stat status {};
@@ -78,6 +93,12 @@ inline void copy_permissions(const std::string& from, std::FILE* to) {
     return error ? path : found.string();
 }
 
+[[nodiscard]] inline std::string dangling_target(const std::string& path) {
+    std::error_code error;
+    const std::filesystem::path link = std::filesystem::read_symlink(path, error);
+    return error ? path : (std::filesystem::path(path).parent_path() / link).string();
+}
+
 inline void copy_permissions(const std::string&, std::FILE*) {}
 
 [[nodiscard]] inline bool reaches_disk(std::FILE*) { return true; }
@@ -94,7 +115,7 @@ inline void copy_permissions(const std::string&, std::FILE*) {}
 /// Bytes written here go to a temporary file in the folder of `path`, which `commit` puts on the disk and then renames
 /// to `path`: at every moment, and after a crash, the name stands for all of the old file or all of the new one.
 /// Without `commit`, and when anything fails, the temporary file is removed. A `path` that is a symbolic link stays
-/// one; the permissions stay.
+/// one, and where it leads to nothing, the file comes to be there; the permissions stay.
 ///
 /// Failures are `std::runtime_error` with the path and the system's reason. A device, a pipe or a directory has no
 /// content to replace: `std::invalid_argument`.
@@ -105,6 +126,7 @@ public:
         if (before == path_kind::folder) refuse(name_ + ": cannot be written: it is a directory");
         if (before == path_kind::other) refuse(name_ + ": cannot be written: it is not a regular file");
         if (before == path_kind::file) target_ = resolved_path(path);
+        if (before == path_kind::nothing) target_ = dangling_target(path);
         open_temporary();
         if (before == path_kind::file) copy_permissions(target_, file_);
     }
@@ -127,8 +149,9 @@ private:
     void open_temporary() {
         // "x" refuses a name that exists, so writers of the same path do not meet; the clock makes one unlikely.
         const auto ticks = std::chrono::steady_clock::now().time_since_epoch().count();
+        const std::string draft = draft_name(target_);
         for (int attempt = 0; attempt < 100 && file_ == nullptr; ++attempt) {
-            temporary_ = target_ + ".tmp-" + std::to_string(ticks + attempt);
+            temporary_ = draft + ".tmp-" + std::to_string(ticks + attempt);
             file_ = std::fopen(temporary_.c_str(), "wbx");
             if (file_ == nullptr && errno != EEXIST) break;
         }
@@ -136,6 +159,13 @@ private:
         const std::string reason = system_reason();
         temporary_.clear();
         give_up(reason);
+    }
+
+    /// The target, its name cut where with ".tmp-" and the ticks it would be longer than file systems take, 255 bytes.
+    static std::string draft_name(const std::string& target) {
+        constexpr std::size_t longest = 200;
+        const std::size_t slash = target.find_last_of("/\\"), name = slash == std::string::npos ? 0 : slash + 1;
+        return target.substr(0, std::min(target.size(), name + longest));
     }
 
     void discard() noexcept {
