@@ -5,7 +5,7 @@
 #
 #   ```cpp      with a main: a program of its own. Without one: a fragment. The fragments of a section (## ...) are one
 #               function, after <iostream>, <headwise/headwise.hpp> and `using namespace headwise`; their #includes are
-#               taken out of it. All sections are one program.
+#               taken out of it. All sections are one program; each finds std::cout as it is when a program begins.
 #   ```text     what the ```cpp block right before it prints
 #   ```python   is parsed, where there is a python3
 #   ```sh       the scripts that it calls exist
@@ -124,7 +124,7 @@ while(TRUE)
         string(APPEND includes "${own_includes}\n")
         if(prose MATCHES "\n## " OR fragments STREQUAL "")  # since the last fragment
             string(APPEND fragments "}\nstatic void section_at_line_${line}() {\n")
-            string(APPEND calls "    section_at_line_${line}();\n")
+            string(APPEND calls "    std::cout.copyfmt(std::ios(nullptr));\n    section_at_line_${line}();\n")
         endif()
         math(EXPR line_before "${line} - 1")
         string(APPEND fragments "std::cout << \"\\n@${line}@\\n\";\n"
