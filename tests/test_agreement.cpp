@@ -273,3 +273,10 @@ TEST_CASE("HEADWISE_CHECK_CLOSE fails what is not" * doctest::should_fail()) {
     const std::vector<float> a{1, 2, 3}, b{1, 2, 4};
     HEADWISE_CHECK_CLOSE(a, b, {.rtol = 1e-4, .atol = 0});
 }
+
+TEST_CASE("HEADWISE_CHECK_CLOSE fails what is refused, and the test goes on" * doctest::expected_failures(3)) {
+    const std::vector<float> a{1, 2, 3}, shorter{1, 2};
+    HEADWISE_CHECK_CLOSE(a, shorter);
+    HEADWISE_CHECK_CLOSE(a, a, {.rtol = -1});
+    HEADWISE_REQUIRE_CLOSE(a, shorter, tolerance::ulps(1));
+}
