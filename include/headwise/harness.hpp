@@ -12,6 +12,10 @@
 //     <headwise/harness/memory_hooks.hpp>     counting of allocations, in one file of a program
 #pragma once
 
+#if (defined(_MSVC_LANG) && _MSVC_LANG < 202002L) || (!defined(_MSVC_LANG) && __cplusplus < 202002L)
+#error "headwise needs C++20: -std=c++20, or /std:c++20"
+#endif
+
 #include <headwise/version.hpp>
 
 #include <headwise/harness/timer.hpp>

@@ -5,6 +5,10 @@
 // Everything; needs Eigen. The harness alone, without it, is <headwise/harness.hpp>. In reading order:
 #pragma once
 
+#if (defined(_MSVC_LANG) && _MSVC_LANG < 202002L) || (!defined(_MSVC_LANG) && __cplusplus < 202002L)
+#error "headwise needs C++20: -std=c++20, or /std:c++20"
+#endif
+
 #include <headwise/version.hpp>
 
 #include <headwise/tensor.hpp>
