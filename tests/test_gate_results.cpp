@@ -3,10 +3,12 @@
 
 #include <array>
 #include <bit>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include <headwise/harness/compare.hpp>
@@ -14,6 +16,7 @@
 #include "simulated_comparison.hpp"
 
 using namespace headwise;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -132,4 +135,86 @@ TEST_CASE("long double must be equal, and the reason says why no tolerance was a
     CHECK(of(x, x)["b"].verified);
     CHECK(says(of(x, y)["b"].reason, expected));
     CHECK(of(id{1}, id{2})["b"].reason == "its result is not equal");
+}
+
+TEST_CASE("an arm that leaves a number unwritten is caught; one that shows arm 0's output, constant, is not checked") {
+    simulated_machine m;
+    double total = 0;
+    const auto add = [&]() -> double& {
+        m.work(10'000);
+        total = 42;
+        return total;
+    };
+    const auto lazy = [&]() -> double& {
+        m.work(10);
+        return total;
+    };
+    CHECK(on(m, brief, arm{"a", add}, arm{"b", add})["b"].verified);
+    CHECK(on(m, brief, arm{"a", add}, arm{"lazy", lazy})["lazy"].verdict == verdict::mismatch);
+
+    numbers out(8);
+    const auto write = [&] {
+        m.work(10'000);
+        out.assign(8, 7.0);
+    };
+    const auto shown = [&](const auto& show) {
+        const comparison c = on(m, brief,
+                                arm{"writes",
+                                    [&]() -> decltype(show()) {
+                                        write();
+                                        return show();
+                                    }},
+                                arm{"lazy", [&]() -> decltype(show()) {
+                                        m.work(10);
+                                        return show();
+                                    }});
+        CHECK_FALSE(c["lazy"].verified);
+        CHECK(says(sentence(c, 1), "outputs not checked"));
+    };
+    shown([&] { return std::span<const double>(out); });
+    shown([&]() -> const numbers& { return out; });
+    const numbers own(8, 7.0);
+    const comparison apart = on(m, brief,
+                                arm{"writes",
+                                    [&]() -> const numbers& {
+                                        write();
+                                        return out;
+                                    }},
+                                arm{"another", [&]() -> const numbers& { return own; }});
+    CHECK(apart["another"].verified);
+}
+
+TEST_CASE("an input that an arm changes while it is timed: that arm is named, and no other") {
+    for (const bool silent : {false, true}) {
+        CAPTURE(silent);
+        simulated_machine m;
+        numbers x{1, 2, 3};
+        int calls = 0;
+        const auto sum = [&] {
+            m.work(10'000);
+            return x[0] + x[1] + x[2];
+        };
+        const auto change = [&] {
+            if (++calls > 1) x[0] += 1e-9;
+        };
+        const compare_options watched{.budget = 50ms, .inputs = {x}, .seed = 1};
+        const comparison c = silent ? on(m, watched, arm{"good", [&] { static_cast<void>(sum()); }},
+                                         arm{"bad",
+                                             [&] {
+                                                 static_cast<void>(sum());
+                                                 change();
+                                             }},
+                                         arm{"third", [&] { static_cast<void>(sum()); }})
+                                    : on(m, watched, arm{"good", sum},
+                                         arm{"bad",
+                                             [&] {
+                                                 change();
+                                                 return sum();
+                                             }},
+                                         arm{"third", sum});
+        CHECK(c["bad"].verdict == verdict::mismatch);
+        CHECK(c["bad"].reason == "it changed input 0");
+        CHECK_FALSE(says(c["third"].reason, "good"));
+        CHECK(c["good"].verdict == verdict::baseline);
+    }
 }

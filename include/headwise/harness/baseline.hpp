@@ -51,7 +51,7 @@ inline void save_baseline(const std::string& path, const comparison& c) {
     if (c.arms.empty()) detail::refuse("save_baseline: the comparison is empty");
     std::string text = "headwise baseline 1\nconfidence " + detail::json(c.confidence) + '\n';
     for (const arm_result& arm : c.arms) {
-        const bool known = arm.speedup && arm.speedup->low > 0 && std::isfinite(arm.speedup->high);
+        const bool known = arm.speedup && arm.speedup->low > 0 && detail::is_finite_number(arm.speedup->high);
         const interval ratio = known ? *arm.speedup : interval{1, 1, 1};
         if (&arm != c.arms.data() && !known) continue;
         text += "arm " + detail::json(ratio.estimate) + ' ' + detail::json(ratio.low) + ' ' + detail::json(ratio.high) +

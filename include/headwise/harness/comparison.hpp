@@ -83,7 +83,7 @@ namespace detail {
 /// As many decimals as leave two significant digits of `width`, four at most: an interval says how much its ends are
 /// worth.
 [[nodiscard]] inline int decimals_for(double width) noexcept {
-    if (!(width > 0) || !std::isfinite(width)) return 2;
+    if (!(width > 0) || !detail::is_finite_number(width)) return 2;
     return std::clamp(1 - static_cast<int>(std::floor(std::log10(width))), 0, 4);
 }
 
@@ -120,7 +120,7 @@ struct ratio_text {
         const int decimals = ratio_decimals(ratio);
         estimate = fixed(ratio.estimate, decimals) + "x";
         range = fixed(ratio.low, decimals) + "-" +
-                (std::isfinite(ratio.high) ? fixed(ratio.high, decimals) : std::string("?"));
+                (detail::is_finite_number(ratio.high) ? fixed(ratio.high, decimals) : std::string("?"));
     }
 };
 

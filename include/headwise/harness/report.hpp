@@ -23,7 +23,7 @@ namespace detail {
 
 /// "9.80 us": three significant digits, in the unit that leaves one to three of them before the point.
 [[nodiscard]] inline std::string duration_text(double ns) {
-    if (!std::isfinite(ns)) return "-";
+    if (!detail::is_finite_number(ns)) return "-";
     constexpr std::string_view units[]{"ns", "us", "ms", "s"};
     std::size_t unit = 0;
     while (unit < 3 && ns >= 999.5) ns /= 1000, ++unit;
@@ -134,7 +134,7 @@ template <std::integral Integer>
 
 /// The shortest digits that read back as the same number, in any locale; JSON has no NaN and no infinity: null.
 [[nodiscard]] inline std::string json(double number) {
-    if (!std::isfinite(number)) return "null";
+    if (!detail::is_finite_number(number)) return "null";
     char buffer[32];
     return {buffer, std::to_chars(buffer, buffer + sizeof buffer, number).ptr};
 }

@@ -65,7 +65,7 @@ public:
         return *this << std::string_view(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
     }
     json_stream& operator<<(double number) {
-        if (!std::isfinite(number)) return *this << "null";
+        if (!detail::is_finite_number(number)) return *this << "null";
         char digits[32];
         return *this << std::string_view(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
     }
@@ -194,7 +194,7 @@ private:
 
     /// JSON has no infinity: a value that is none is left out.
     void counter(const thread_recording& thread, const value_sample& value, std::int64_t origin) {
-        if (!std::isfinite(value.value)) return;
+        if (!detail::is_finite_number(value.value)) return;
         begin(value.name, "C", thread.number);
         json_ << ",\"ts\":";
         json_.microseconds(value.time - origin) << ",\"args\":{\"value\":" << value.value << "}}";
