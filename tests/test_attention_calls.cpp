@@ -293,6 +293,10 @@ TEST_CASE("what does not fit is refused by name, and the output is left as it wa
     both("out (2, 4, 3, 7) overlaps the memory of v", q, k, at(1100, {2, 2, 6, 7}), out);
     both("options.threads = -1: must be >= 0 (0: all)", q, k, v, out, {.threads = -1});
     both("options.scale = inf: must be finite", q, k, v, out, {.scale = std::numeric_limits<double>::infinity()});
+    both("options.scale = " + std::to_string(-1e39) + ": must be finite as a float, too", q, k, v, out,
+         {.scale = -1e39});
+    both("options.softcap: too great for the floats that are capped", q, k, v, out, {.softcap = 1e39});
+    both("options.softcap: too small for the floats that are capped", q, k, v, out, {.softcap = 1e-46});
     both("options.softcap = -1.000000: must be positive and finite, or 0 for none", q, k, v, out, {.softcap = -1});
     both("options.softcap = nan", q, k, v, out, {.softcap = std::numeric_limits<double>::quiet_NaN()});
     both("options.window = {-2, 3}: each must be >= 0, or -1 for all the way", q, k, v, out, {.window = {-2, 3}});

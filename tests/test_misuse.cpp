@@ -110,6 +110,12 @@ void add_scores(std::vector<misuse>& list) {
     list.push_back({"batched_scores_vectorized", "options.stores", "no such value",
                     with({.stores = static_cast<stores>(77)}),
                     "options.stores = 77: none of automatic, cached, streaming"});
+    list.push_back({"scores_workspace_bytes", "options.threads", "negative",
+                    [] {
+                        tensor<float> out({1, 2, 3, 5});
+                        static_cast<void>(scores_workspace_bytes(q, k, out, {.threads = -1}));
+                    },
+                    "options.threads = -1: must be >= 0 (0: all)"});
     list.push_back({"einsum", "options.stores", "no such value",
                     [] { static_cast<void>(einsum("bhld,bhmd->bhlm", q, k, {.stores = static_cast<stores>(3)})); },
                     "options.stores = 3: none of automatic, cached, streaming"});

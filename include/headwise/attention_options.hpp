@@ -114,6 +114,13 @@ HEADWISE_COLD void check_options(const attention_options<Scalar>& options, const
         refuse("options.scale = " + std::to_string(*options.scale) + ": must be finite");
     if (!(options.softcap >= 0) || !std::isfinite(options.softcap))
         refuse("options.softcap = " + std::to_string(options.softcap) + ": must be positive and finite, or 0 for none");
+    constexpr auto most = static_cast<double>(std::numeric_limits<Scalar>::max()),
+                   least = static_cast<double>(std::numeric_limits<Scalar>::denorm_min());
+    if (options.scale && std::abs(*options.scale) > most)
+        refuse("options.scale = " + std::to_string(*options.scale) + ": must be finite as a float, too");
+    if (options.softcap > most || (options.softcap > 0 && options.softcap < least))
+        refuse(std::string("options.softcap: too ") + (options.softcap > most ? "great" : "small") +
+               " for the floats that are capped");
     if (options.window.left < -1 || options.window.right < -1)
         refuse("options.window = {" + std::to_string(options.window.left) + ", " +
                std::to_string(options.window.right) + "}: each must be >= 0, or -1 for all the way");

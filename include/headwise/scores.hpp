@@ -59,6 +59,12 @@ template <class Q, class Out>
     refuse("options.stores = " + std::to_string(static_cast<int>(how)) + ": none of automatic, cached, streaming");
 }
 
+/// Those that say how to run; the kernel's choice checks isa.
+HEADWISE_INLINE void check_run_options(const scores_options& options) {
+    if (options.threads < 0 || options.stores > stores::streaming) [[unlikely]]
+        refuse_options(options.threads, options.stores);
+}
+
 /// Where an argument's strides can be pointed at during the call: a view is its own, a tensor gets one.
 template <class Scalar>
 [[nodiscard]] HEADWISE_INLINE const tensor_view<Scalar>& strided(const tensor_view<Scalar>& view) noexcept {
@@ -133,8 +139,7 @@ template <class Q, class K, class Out>
 /// The call, once its tensors have been checked.
 template <class Q, class K, class Out>
 HEADWISE_INLINE void compute_scores(const Q& q_like, const K& k_like, Out& out_like, const scores_options& options) {
-    if (options.threads < 0 || options.stores > stores::streaming) [[unlikely]]
-        refuse_options(options.threads, options.stores);
+    check_run_options(options);
     const auto& kernel = scores_kernel_for<Q, Out>(options.isa);
     if (is_empty(out_like.shape())) return;
     if (q_like.shape()[3] == 0) [[unlikely]]
@@ -156,6 +161,7 @@ HEADWISE_INLINE void compute_scores(const Q& q_like, const K& k_like, Out& out_l
 template <class Q, class K, class Out>
 [[nodiscard]] std::size_t workspace_bytes(const Q& q_like, const K& k_like, Out& out_like,
                                           const scores_options& options) {
+    check_run_options(options);
     const auto& kernel = scores_kernel_for<Q, Out>(options.isa);
     if (is_empty(out_like.shape()) || q_like.shape()[3] == 0) return 0;
     const tensor_view<const scalar_of<Q>> q = as_view(q_like), k = as_view(k_like);
