@@ -38,7 +38,7 @@ inline std::string value_text(double x, bool single) {
 
 /// An integer in full, a number in so many digits.
 inline std::string short_text(double x, const std::optional<std::uint64_t>& integer, int digits) {
-    if (integer) return (x < 0 ? "-" : "") + std::to_string(*integer);
+    if (integer) return std::string(x < 0 ? "-" : "") + std::to_string(*integer);
     const auto bits = to_bits(x);
     return is_finite<double>(bits) ? general(x, digits) : value_text(x, false);
 }

@@ -212,7 +212,7 @@ private:
             if (options_.inputs[k].hash() == hashes_[k]) continue;
             const std::string why = found_.arms[I].name + " changed input " + std::to_string(k);
             found_.arms[I].verified = false;
-            found_.arms[I].reason = "it changed input " + std::to_string(k);
+            found_.arms[I].reason = std::string("it changed input ") + std::to_string(k);
             note(why + "; what ran after it ran on other data");
             changed_ = why;
             if constexpr (I == 0) baseline_broken_ = why;

@@ -130,7 +130,7 @@ struct default_agreement {
         const std::string nan =
             report.nan_both == 0 || !report.rule.arithmetic()
                 ? ""
-                : "; " + std::to_string(report.nan_both) + (report.nan_both == 1 ? " is" : " are") +
+                : std::string("; ") + std::to_string(report.nan_both) + (report.nan_both == 1 ? " is" : " are") +
                       " NaN in both outputs, which agree where the tolerance says .equal_nan = true";
         return {false, std::to_string(report.mismatches) + " of " + std::to_string(report.total) +
                            (report.total == 1 ? " element" : " elements") +
