@@ -296,7 +296,7 @@ private:
                 if (options_.progress) options_.progress(blocks, options_.rounds);
             });
         judge(measured, how, found);
-        keep_samples(measured, found);
+        keep_samples(measured, each_call ? 0 : measured.reading_ns, found);
     }
 
     /// Under `both`, the cold calls have what is left of the budget.
@@ -320,12 +320,14 @@ private:
         return mixing() | 1;
     }
 
-    void keep_samples(const trace& measured, comparison& found) {
+    /// Without what reading the clock adds to a row of calls.
+    void keep_samples(const trace& measured, double reading_ns, comparison& found) {
         for (std::size_t i = 0; i < count; ++i) {
             arm_result& arm = found.arms[i];
             arm.samples.clear();
             arm.spoiled = measured.arms[i].spoiled;
-            for (const double ns : measured.arms[i].ns) arm.samples.push_back(ns / static_cast<double>(measured.calls));
+            for (const double ns : measured.arms[i].ns)
+                arm.samples.push_back(std::max(0.0, ns - reading_ns) / static_cast<double>(measured.calls));
             for (const bool spoiled : arm.spoiled) found.spoiled += spoiled ? 1 : 0;
         }
     }
